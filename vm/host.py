@@ -1,0 +1,103 @@
+"""What crosses the border of the VM: outcomes out, host calls out and their replies in.
+
+Both tiers run a function as a generator ``Generator[HostCall, Value, Outcome | Value]``: each ``yield`` asks the host, and
+what is sent back (a value, or an ``Err``) goes on the stack. A function that cannot suspend never yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final, TypeAlias
+
+from vm.values import Err, Value
+
+
+class Status(IntEnum):
+    """How a rule ended. ``NONE`` is no result at all, which is not a skip."""
+
+    NONE = 0
+    PASS = 1
+    FAIL = 2
+    SKIP = 3
+    ERROR = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a rule: its status, its message (None for the standing text of a pass) and, for a mutation, the new resource."""
+
+    status: Status
+    message: str | None = None
+    patched: Any = None
+
+
+NOTHING: Final = Outcome(Status.NONE)
+PASSED: Final = Outcome(Status.PASS)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A question to the host: ``kind`` of :data:`HOST_CALLS`, a JSON payload, and the policy's scope (its namespace, or
+    None for a cluster-wide policy), by which the host refuses what lies outside it."""
+
+    kind: str
+    payload: Any
+    scope: str | None = None
+
+
+HOST_CALLS: Final[tuple[str, ...]] = ("configmap", "apicall", "globalcontext", "imagedata")
+"""Kinds of host call by number; the immediate of ``await`` points here."""
+
+Execution: TypeAlias = Generator[HostCall, Value, Any]
+
+
+class OutOfFuel(Exception):
+    """Raised by :meth:`Meter.charge`; both tiers turn it into an error outcome, it never reaches a caller."""
+
+
+class Meter:
+    """Fuel of one evaluation. ``left`` goes down by the verified cost of each straight-line segment and of bulk work."""
+
+    __slots__ = ("left", "limit")
+
+    def __init__(self, limit: int = 1_000_000) -> None:
+        self.limit = limit
+        self.left = limit
+
+    def charge(self, n: int) -> None:
+        self.left -= n
+        if self.left < 0:
+            raise OutOfFuel
+
+
+Dynamic: TypeAlias = Callable[[str, Any, Meter], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """Functions that the embedding lends the VM, since they need the compiler: texts formed at run time.
+
+    ``substitute(text, root, meter)`` resolves the variables of a text, ``pattern(text)`` compiles a scalar pattern,
+    ``yaml(text)`` parses a YAML or JSON document; each answers with an ``Err`` for a bad text and keeps a bounded cache.
+    """
+
+    substitute: Dynamic
+    pattern: Callable[[str], Any]
+    yaml: Callable[[str], Value]
+
+
+def drive_sync(execution: Execution, replies: Mapping[tuple[str, str], Value]) -> Any:
+    """Runs an execution to its end, answering each host call from a table of (kind, canonical JSON of the payload)."""
+    from vm.intrinsics.text import json_text
+
+    reply: Value = None
+    try:
+        call = next(execution)
+        while True:
+            key = (call.kind, json_text(call.payload))
+            reply = replies.get(key, Err("host", f"no reply for {call.kind} {key[1]}"))
+            call = execution.send(reply)
+    except StopIteration as stop:
+        return stop.value
