@@ -1,0 +1,54 @@
+"""Assembles the tables of all intrinsics into one catalogue, and finds the body of one by name.
+
+The checker, the verifier and the fuel computation read :data:`INTRINSICS`; the interpreter and the code generator call
+:func:`resolve` when they load a module, so that bodies (and ``re2``) are imported only when some policy uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from vm.catalogue import Intrinsic
+from vm.intrinsics import table_cond, table_jmes, table_match, table_pat, table_patch, table_regex, table_text
+from vm.isa import KINDS
+
+TABLES: Final = (
+    table_jmes.TABLE,
+    table_text.TABLE,
+    table_regex.TABLE,
+    table_pat.TABLE,
+    table_cond.TABLE,
+    table_match.TABLE,
+    table_patch.TABLE,
+)
+
+
+def _assemble() -> dict[str, Intrinsic]:
+    found: dict[str, Intrinsic] = {}
+    for table in TABLES:
+        for entry in table:
+            if entry.name in found:
+                raise ValueError(f"two intrinsics are named {entry.name}")
+            if entry.result not in KINDS or any(k not in KINDS and k != "*" for k in entry.params):
+                raise ValueError(f"intrinsic {entry.name} has a kind that is none")
+            found[entry.name] = entry
+    return found
+
+
+INTRINSICS: Final[dict[str, Intrinsic]] = _assemble()
+"""Every intrinsic by name (``family.name``)."""
+
+
+@cache
+def resolve(name: str) -> Callable[..., Any]:
+    """The body of an intrinsic. Raises ``KeyError`` for a name that is not in :data:`INTRINSICS`.
+
+    A body takes, in this order and only when its entry says so: the imports (``dynamic``), the meter (``metered``),
+    then its operands.
+    """
+    module, _, function = INTRINSICS[name].impl.partition(":")
+    body: Callable[..., Any] = getattr(import_module(module), function)
+    return body
