@@ -79,7 +79,7 @@ def pinned(core: int) -> list[str]:
 
 
 async def load(host: str, port: int, path: str, body: bytes, *, seconds: float, connections: int) -> list[float]:
-    """Sends one request after another on each connection, TLS and keep-alive; the latencies in seconds of all answers."""
+    """Sends one request after another on each connection (TLS, keep-alive); the latencies of all answers in seconds."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
