@@ -1,0 +1,71 @@
+# Needs Python 3.11 or later and make; everything else is installed into .venv here.
+# The first call of any target sets up; later calls find the stamp and start at once.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SECONDS ?= 60
+SEED ?= 1
+# Seconds that every fuzz target gets in `make test`, all of them together.
+FUZZ_IN_TEST ?= 60
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down clean
+
+help:
+	@echo 'make run              compile the samples, start the webhook, ask it, print the answers'
+	@echo 'make serve            the same webhook, left up'
+	@echo 'make test             every test (cluster tests need Go or KUBEBUILDER_ASSETS, else they skip)'
+	@echo 'make lint             ruff, mypy, import-linter'
+	@echo 'make fuzz SECONDS=60  every fuzz target, the seconds shared out'
+	@echo 'make bench            the figures of speed, size and memory'
+	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
+	@echo 'make clean            remove what the above made inside this folder'
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'no Python 3.11 or later found: install one, or call make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'cannot make a virtual environment: install the venv module of your Python (Debian: python3-venv)' >&2; exit 1; }
+	@echo 'installing dependencies into $(VENV)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)
+
+run: $(STAMP)
+	@$(BIN)/thesmos demo
+
+serve: $(STAMP)
+	@$(BIN)/thesmos demo --stay
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m fuzz.run --seconds $(FUZZ_IN_TEST) --seed $(SEED)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+fuzz: $(STAMP)
+	$(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)
+
+bench: $(STAMP)
+	$(BIN)/python -m bench.run
+
+cluster-up: $(STAMP)
+	@$(BIN)/python -m tests.cluster.up
+
+cluster-down: $(STAMP)
+	@$(BIN)/python -m tests.cluster.up --down
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
