@@ -1,0 +1,191 @@
+"""The closed table of diagnostic codes.
+
+``CODES`` maps each code to its severity, its title and what it means for the person who wrote the policy. ``DIAGNOSTICS.md``
+is made of it (``python -m compiler.catalogue``), and a test holds the two together. Codes never change their meaning; a
+code that falls out of use is not given again. T01 YAML, T02 structure, T03 rules of a policy, T04 the guide's forms,
+T05 deprecated forms, T06 autogen, T09 not built yet, T11 variables and queries, T12 patterns, T13 conditions, T14 match,
+T15 patches, T16 messages, T20 the compiler's limits.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    severity: Severity
+    title: str
+    explanation: str
+
+
+def _e(title: str, explanation: str) -> Code:
+    return Code("error", title, explanation)
+
+
+def _w(title: str, explanation: str) -> Code:
+    return Code("warning", title, explanation)
+
+
+def _n(title: str, explanation: str) -> Code:
+    return Code("note", title, explanation)
+
+
+CODES: Final[dict[str, Code]] = {
+    # T01: the YAML itself
+    "T0101": _e("not YAML", "The text breaks a rule of YAML; the caret stands where the parser gave up."),
+    "T0102": _e(
+        "key given twice", "A map has the same key twice. One of the two would be lost, so both lines are named."
+    ),
+    "T0103": _e("key is no text", "Keys of Kubernetes objects are texts; a list, a map or null cannot be one."),
+    "T0104": _e("unknown alias", "An alias (`*name`) has no anchor (`&name`) before it in the same document."),
+    "T0105": _e("alias holds itself", "An alias stands inside the very value it names, which would never end."),
+    "T0106": _e("aliases grow too large", "The aliases of the document unfold to more values than a policy may have."),
+    "T0107": _e("nested too deeply", "Maps and lists are nested deeper than a Kubernetes object may be."),
+    "T0108": _e("bad merge key", "`<<` takes a map, or a list of maps, most often by alias."),
+    "T0109": _e("character not allowed", "The text holds a character that YAML does not allow, or is not UTF-8."),
+    "T0110": _e("not an object", "A document must be a map with `apiVersion`, `kind` and `metadata`."),
+    "T0111": _e("tag not allowed", "A plain value that begins with `!` is a YAML tag, not a text: put it in quotes."),
+    "T0112": _e(
+        "value does not fit its tag",
+        "The text cannot be read as what its tag says, or has no JSON form (`.inf`, `.nan`).",
+    ),
+    # T02: structure
+    "T0201": _e(
+        "unknown field", "The kind has no such field. It would be dropped silently by some tools; here it is an error."
+    ),
+    "T0202": _e("wrong type", "The field takes a value of another type."),
+    "T0203": _e("field missing", "A field that must be there is missing or empty."),
+    "T0204": _e("value not allowed", "The field takes one of a fixed set of values, or a value within bounds."),
+    "T0205": _e("unknown apiVersion", "The kind is known, but not in this version."),
+    "T0206": _e("not a policy", "The document is of a kind that is no policy and no exception."),
+    "T0207": _e("fields exclude each other", "Two fields stand side by side of which only one may be given."),
+    "T0208": _e(
+        "bad name", "A name of an object must be a DNS name, and a namespaced object has a namespace of that form."
+    ),
+    # T03: what a policy may say
+    "T0301": _e("rule name given twice", "Results are reported by rule name, so each name may stand once in a policy."),
+    "T0302": _e("rule does nothing", "A rule needs one of `validate`, `mutate`, `generate`, `verifyImages`."),
+    "T0303": _e("rule does several things", "A rule has one action; make a rule of each."),
+    "T0304": _e("rule name too long", "A rule name has at most 63 characters."),
+    "T0305": _e("rule matches nothing", "A rule needs a `match` that names at least one kind of resource."),
+    "T0306": _e("empty filter", "A filter that asks for nothing would match everything by accident."),
+    "T0307": _e("kinds missing", "A match without kinds would be asked for every object of the cluster."),
+    "T0308": _e(
+        "user info in background",
+        "Background scans have no user, so roles, subjects and user variables need `background: false`.",
+    ),
+    "T0309": _e(
+        "wildcard kind",
+        "A rule for all kinds (`*`) can only look at metadata, stands alone in `kinds` and needs `background: false`.",
+    ),
+    "T0310": _e(
+        "subresource in background", "Background scans read no subresources; such kinds need `background: false`."
+    ),
+    "T0311": _e(
+        "variable not allowed here", "Match, exclude, names and JSON patch paths are read before variables are known."
+    ),
+    "T0312": _e("unknown operator", "Conditions know a fixed set of operators."),
+    "T0313": _e("unknown operation", "Operations are CREATE, UPDATE, DELETE and CONNECT."),
+    "T0314": _e(
+        "bad JSON patch", "A JSON patch is a list of operations, each with `op` and a `path` that begins with `/`."
+    ),
+    "T0315": _e(
+        "validate is empty", "`validate` needs one of `pattern`, `anyPattern`, `deny`, or another kind of check."
+    ),
+    "T0316": _e("validate says several things", "`validate` takes one kind of check; make a rule of each."),
+    "T0317": _e("mutate is empty", "`mutate` needs `patchStrategicMerge` or `patchesJson6902`."),
+    "T0318": _e("mutate says several things", "`mutate` takes one kind of patch; make a rule of each."),
+    "T0319": _e(
+        "policy never runs", "With `admission: false` and `background: false` nothing would evaluate the policy."
+    ),
+    "T0320": _e("overrides conflict", "One namespace is given two failure actions by overrides that both name it."),
+    "T0321": _e("condition is not complete", "A condition has a `key`, an `operator` and a `value`."),
+    "T0322": _e(
+        "bad selector",
+        "A label selector has `matchLabels` and `matchExpressions` with `In`, `NotIn`, `Exists` or `DoesNotExist`.",
+    ),
+    "T0323": _e(
+        "name needs a number limit", "A policy name has at most 63 characters, since labels and webhooks carry it."
+    ),
+    "T0324": _w("part of a filter never holds", "All parts of one filter must hold together, and these cannot."),
+    "T0325": _e("policy name given twice", "Two policies of one kind and namespace have the same name."),
+    "T0326": _e("bad subject", "A subject is a User, a Group or a ServiceAccount; the last needs a namespace."),
+    # T04: forms of the guide
+    "T0401": _n("`validation` for `validate`", "Accepted; Kyverno's name of the field is `validate`."),
+    "T0402": _n("`operations` beside `resources`", "Accepted; in Kyverno `operations` stand inside `resources`."),
+    "T0403": _n("`excludeResources`", "Accepted; in Kyverno an `exclude` block says the same."),
+    "T0404": _n("`labels` in a filter", "Accepted; in Kyverno `selector.matchLabels` says the same."),
+    "T0405": _n("lower-case action", "Accepted; Kyverno writes `Audit` and `Enforce`."),
+    "T0406": _w(
+        "namespace on a cluster-wide policy", "Ignored; a ClusterPolicy has no namespace and the API server drops it."
+    ),
+    "T0407": _n("exception by rules", "Accepted; in Kyverno's later versions `spec.exceptions` name policy and rules."),
+    # T05: deprecated forms
+    "T0501": _w("deprecated operator", "The operator still works; a newer one says the same more clearly."),
+    "T0502": _w("deprecated field", "The field still works; a newer one takes its place."),
+    "T0503": _w("field without effect", "The field is accepted for the sake of old policies and does nothing."),
+    # T09: not built yet
+    "T0901": _e(
+        "not built yet",
+        "This part of the language is known but not built yet; the policy is refused rather than run by halves.",
+    ),
+    # T11: variables and queries
+    "T1101": _e("bad query", "The text between `{{` and `}}` is no JMESPath query."),
+    "T1102": _e("unknown function", "A query calls a function that is not there."),
+    "T1103": _e("wrong number of arguments", "A function is called with more or fewer arguments than it takes."),
+    "T1104": _e("unknown variable", "A variable begins with a name that nothing gives."),
+    "T1105": _e("wrong type in a query", "A constant argument is of a type the function does not take."),
+    "T1106": _e("bad reference", "A `$( )` reference names a place that is not there or that leads back to itself."),
+    "T1107": _e("variable not closed", "`{{` has no `}}`."),
+    # T12: patterns
+    "T1201": _e("bad pattern", "The pattern breaks a rule of patterns."),
+    "T1202": _e("bad anchor", "The anchor is not known or stands where it has no meaning."),
+    "T1203": _e("empty list pattern", "A list pattern needs an element to compare with."),
+    "T1204": _e(
+        "existence anchor without list",
+        "`^( )` asks that some element of a list matches, so its value is a list of maps.",
+    ),
+    "T1205": _w("pattern never matches", "No value can match this pattern."),
+    # T13: conditions
+    "T1301": _w("condition is constant", "Neither side has a variable: the condition always has the same answer."),
+    "T1302": _e("wrong value for the operator", "The operator cannot compare with such a value."),
+    # T14: match
+    "T1401": _e(
+        "bad kind selector",
+        "A kind is `Kind`, `version/Kind`, `group/version/Kind`, each with an optional `/subresource`.",
+    ),
+    # T15: patches
+    "T1501": _e("patch cannot apply", "The patch can never be applied."),
+    # T16: messages
+    "T1601": _w("message has no text", "The message is empty, users will not know what to mend."),
+    # T20: limits
+    "T2001": _e("too large", "The policy needs more of something than the bytecode allows."),
+    "T2002": _e("compiler error", "The compiler met a state it should not; the policy is refused. Please report it."),
+}
+
+
+def document() -> str:
+    """The text of ``DIAGNOSTICS.md``."""
+    lines = [
+        "# Diagnostics",
+        "",
+        "Made from `compiler/catalogue.py` by `python -m compiler.catalogue`; a test compares the two.",
+        "",
+        "A diagnostic reads `file:line:column: severity[code]: message`, shows the line with a caret, and says what was",
+        "expected and how to mend it. Texts are lower case and without a full stop. An error refuses the policy; a warning",
+        "becomes an error with `--strict`; a note names the standard form of something that is accepted.",
+        "",
+        "| code | severity | title | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {code} | {c.severity} | {c.title} | {c.explanation} |" for code, c in CODES.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

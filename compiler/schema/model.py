@@ -1,0 +1,198 @@
+"""The policy model: what ``read_policies`` makes of a document and what autogen, the front ends and the runtime read.
+
+Everything is in Kyverno's standard form here: the guide's own forms are rewritten before the model is built (each with a
+note), except the two that have no standard equal, ``Filter.exclude_resources`` and ``Filter.labels``. Free-form parts
+(patterns, conditions, patches) stay JSON values; they are shared, so whoever changes one copies it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from compiler.source import Document
+
+Json: TypeAlias = Any
+"""A JSON value."""
+
+Action: TypeAlias = Literal["Audit", "Enforce"]
+Origin: TypeAlias = Literal["policy", "autogen", "autogen-cronjob"]
+Mode: TypeAlias = Literal["any", "all", "direct"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A user, group or service account of a filter; ``name`` and ``namespace`` may hold wildcards."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One resource filter of ``match`` or ``exclude``: every attribute that is given must hold (semantics §11).
+
+    ``names`` joins ``name`` and ``names``. ``selector`` and ``namespace_selector`` are label selectors as JSON, None when
+    not given. ``labels`` (guide form) reads like ``selector.matchLabels``; ``exclude_resources`` (guide form) takes
+    resources out again: the filter does not match what that inner filter matches. ``pointer`` is the place of the filter
+    in the document.
+    """
+
+    kinds: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    annotations: dict[str, str] | None = None
+    selector: dict[str, Json] | None = None
+    namespace_selector: dict[str, Json] | None = None
+    operations: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    cluster_roles: tuple[str, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    exclude_resources: Filter | None = None
+    labels: dict[str, str] | None = None
+    pointer: str = field(default="", compare=False)
+
+    @property
+    def has_user_info(self) -> bool:
+        return bool(self.roles or self.cluster_roles or self.subjects)
+
+    @property
+    def has_resources(self) -> bool:
+        """Whether anything but user info is asked for."""
+        return bool(
+            self.kinds
+            or self.names
+            or self.namespaces
+            or self.operations
+            or self.annotations
+            or self.labels
+            or self.selector is not None
+            or self.namespace_selector is not None
+            or self.exclude_resources is not None
+        )
+
+    @property
+    def empty(self) -> bool:
+        return not (self.has_user_info or self.has_resources)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchBlock:
+    """``match`` or ``exclude`` of a rule. ``direct`` holds exactly one filter (the block itself)."""
+
+    mode: Mode
+    filters: tuple[Filter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """An entry of the failure action overrides; without namespaces and selector it holds everywhere."""
+
+    action: Action
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: dict[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """``conditions`` as written: a list, or an object with any and all; None denies always."""
+
+    conditions: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validate:
+    """The validate part of a rule. At most one of ``deny``, ``pattern``, ``any_pattern`` is set.
+
+    ``failure_action`` and ``overrides`` are those of the rule alone; the policy's come after them (semantics §23).
+    """
+
+    message: str | None = None
+    pattern: Json = None
+    any_pattern: list[Json] | None = None
+    deny: Deny | None = None
+    failure_action: Action | None = None
+    overrides: tuple[Override, ...] = ()
+    allow_existing: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mutate:
+    """The mutate part of a rule. ``patches_json6902`` is YAML or JSON text, variables included."""
+
+    patch_strategic_merge: Json = None
+    patches_json6902: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a policy, or one that autogen made of it.
+
+    ``raw`` is the whole rule as normalised JSON (what variables of a mutate rule are substituted in). ``pointer`` is the
+    place of the rule it came from in the document (``/spec/rules/0``); in an autogen rule pointers below it need not be
+    there, the source map then answers with the nearest place above. ``index`` counts the rules as written, from 0.
+    """
+
+    name: str
+    index: int
+    pointer: str
+    raw: dict[str, Json]
+    origin: Origin
+    match: MatchBlock
+    exclude: MatchBlock | None = None
+    preconditions: Json = None
+    validate: Validate | None = None
+    mutate: Mutate | None = None
+    report_properties: dict[str, str] = field(default_factory=dict)
+    skip_background_requests: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A ClusterPolicy or Policy with every default filled in. ``webhook_timeout`` is in seconds."""
+
+    kind: Literal["ClusterPolicy", "Policy"]
+    api_version: str
+    name: str
+    namespace: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    failure_action: Action
+    overrides: tuple[Override, ...]
+    apply_rules: Literal["All", "One"]
+    background: bool
+    admission: bool
+    failure_policy: Literal["Fail", "Ignore"]
+    webhook_timeout: int
+    emit_warning: bool
+    rules: tuple[Rule, ...]
+    doc: Document
+
+    @property
+    def key(self) -> str:
+        """``name``, or ``namespace/name`` for a namespaced policy: how results and reports name it."""
+        return f"{self.namespace}/{self.name}" if self.kind == "Policy" else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionRule:
+    """A rule that an exception frees from; ``policy`` None means any policy's rule of that name.
+
+    ``rule`` also covers the rules that autogen makes of it (guide form, decision 5). Wildcards count in both.
+    """
+
+    rule: str
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionPolicy:
+    """A PolicyException: resources that meet ``match`` are skipped by the named rules."""
+
+    name: str
+    namespace: str
+    api_version: str
+    rules: tuple[ExceptionRule, ...]
+    match: MatchBlock
+    doc: Document
