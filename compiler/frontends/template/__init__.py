@@ -1,0 +1,6 @@
+"""Variables and references in policy texts: the front end that ``{{ }}`` and ``$( )`` go through."""
+
+from compiler.frontends.template.lower import has_variables, lower_query, lower_text, lower_value
+from compiler.frontends.template.scope import PLAIN_ROOTS, Scope
+
+__all__ = ["PLAIN_ROOTS", "Scope", "has_variables", "lower_query", "lower_text", "lower_value"]
