@@ -1,4 +1,4 @@
-"""The intrinsics of family ``text``, read by ``vm.functions``."""
+"""The intrinsics of family ``text``, read by ``vm.functions``: values as text, and variables in texts."""
 
 from __future__ import annotations
 
@@ -6,4 +6,42 @@ from typing import Final
 
 from vm.catalogue import Intrinsic
 
-TABLE: Final[tuple[Intrinsic, ...]] = ()
+_M: Final = "vm.intrinsics.text:"
+
+TABLE: Final[tuple[Intrinsic, ...]] = (
+    Intrinsic("text.json", ("V",), "V", _M + "to_json", "compact JSON with sorted keys", 4, (0,)),
+    Intrinsic("text.go", ("V",), "S", _M + "go_value", "the value as Go's %v prints it", 4, (0,)),
+    Intrinsic(
+        "text.resolved",
+        ("V", "S", "S"),
+        "V",
+        _M + "resolved",
+        "the value of a variable; an error gets the words of a variable that fails at a path",
+    ),
+    Intrinsic(
+        "text.substitute",
+        ("V", "V"),
+        "V",
+        _M + "substituted",
+        "a text after its first pass and the root: further passes while variables are left, then escapes",
+        4,
+        (0,),
+        metered=True,
+        dynamic=True,
+    ),
+    Intrinsic("text.unescape", ("V",), "V", _M + "unescaped", "takes the backslash from escaped variables", 2, (0,)),
+    Intrinsic("text.shallow", ("V",), "V", _M + "shallow", "what a shallow variable puts into a longer text", 2, (0,)),
+    Intrinsic(
+        "text.deep",
+        ("V", "V"),
+        "V",
+        _M + "deep",
+        "a list or map that replaced a text, and the root: variables within it are substituted",
+        4,
+        (0,),
+        metered=True,
+        dynamic=True,
+    ),
+    Intrinsic("text.key", ("V",), "V", _M + "not_a_key", "a text, or the error for a map key that is none"),
+    Intrinsic("text.first_error", ("L",), "V", _M + "first_error", "the first error in a list, or null", 2, (0,)),
+)
