@@ -1,0 +1,112 @@
+"""Reads bundle files and turns their bytes into verified programs; the one place of the runtime that loads code.
+
+Raises one :class:`BundleProblem` with a text for people, whatever is wrong with a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
+
+if TYPE_CHECKING:
+    from vm.bundle import Trust
+
+    from vm.code import Module
+    from vm.host import Imports
+
+MAGIC = b"THB1"
+
+
+class BundleProblem(Exception):
+    """A bundle that cannot be used: the text names the file and what is wrong."""
+
+
+def load_module(
+    data: bytes, tier: Tier, trust: Trust | None, imports: Imports, mismatches: Mismatches
+) -> tuple[Module, bytes, Run]:
+    """Bytes to a verified module, its digest and the function that runs its code on the asked tier."""
+    from vm.bundle import read_bundle
+    from vm.verify import verify
+
+    unverified = read_bundle(data, trust=trust)
+    verified = verify(unverified, imports)
+    run: Run
+    match tier:
+        case "1":
+            run = _interpreter(verified)
+        case "2":
+            run = _generated(verified)
+        case "check":
+            run = compared(_interpreter(verified), _generated(verified), mismatches)
+    return unverified.module, unverified.digest, run
+
+
+def _interpreter(verified: Any) -> Run:
+    from vm.interp import interpret
+
+    return interpret(verified).run
+
+
+def _generated(verified: Any) -> Run:
+    from vm.tier2 import translate
+
+    return translate(verified).run
+
+
+def make_imports() -> Imports:
+    """The compiler's services for texts formed at run time. Imported late: most bundles never need the compiler."""
+    from compiler.dynamic import make_imports as make
+
+    return make()
+
+
+def read_file(path: str | Path) -> bytes:
+    """The bytes of a bundle file. Raises :class:`BundleProblem` when it cannot be read or is plainly no bundle."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BundleProblem(f"{path}: {reason(error)}") from None
+    if not data.startswith(MAGIC):
+        raise BundleProblem(f"{path}: is no bundle (a bundle starts with THB1)")
+    return data
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file starts as a bundle does; false when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def load_files(paths: Iterable[str | Path], *, tier: Tier = "2", trust: Trust | None = None) -> PolicySet:
+    """A policy set from bundle files. Raises :class:`BundleProblem`."""
+    from vm.bundle import BundleError
+    from vm.verify import VerifyError
+
+    parts: list[tuple[Module, Run]] = []
+    digests: list[bytes] = []
+    mismatches = Mismatches()
+    imports = make_imports()
+    for path in paths:
+        data = read_file(path)
+        try:
+            module, digest, run = load_module(data, tier, trust, imports, mismatches)
+        except (BundleError, VerifyError) as error:
+            raise BundleProblem(f"{path}: {error}") from None
+        parts.append((module, run))
+        digests.append(digest)
+    return PolicySet(parts, tier=tier, mismatches=mismatches, digests=digests)
+
+
+def reason(error: OSError) -> str:
+    """Why a file cannot be read or written, in lower case and without the number."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]
+
+
+__all__ = ["BundleProblem", "is_bundle", "load_files", "load_module", "make_imports", "read_file", "reason"]

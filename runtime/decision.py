@@ -1,0 +1,142 @@
+"""Turns engine responses into an admission answer: allowed or not, the text of a refusal, warnings, patch, annotations.
+
+The webhook calls :func:`decide`; the texts are Kyverno's (semantics §5, §23), since people and tools read them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from runtime.engine import ERROR, FAIL, PASS, SKIP, EngineResponse, RuleResult
+
+MAX_WARNING: Final = 256
+"""Characters of one warning that clients show; the API server cuts longer ones and all beyond 4096 in sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to one admission request. ``patch`` is a list of RFC 6902 operations, None when nothing changed."""
+
+    allowed: bool
+    message: str = ""
+    warnings: tuple[str, ...] = ()
+    patch: list[dict[str, Any]] | None = None
+    audit_annotations: dict[str, str] = field(default_factory=dict)
+
+
+def decide(responses: EngineResponse | Iterable[EngineResponse], *, force_ignore: bool = False) -> Decision:
+    """Joins the responses of one webhook call.
+
+    ``force_ignore`` is ``--forceFailurePolicyIgnore``: errors no longer block, violations still do.
+    """
+    given = (responses,) if isinstance(responses, EngineResponse) else tuple(responses)
+    synchronous = [
+        result
+        for response in given
+        for result in response.results
+        if response.what == "mutate" or result.info is None or result.info.enforcing
+    ]
+    blocked = any(blocks(result, force_ignore=force_ignore) for result in synchronous)
+    warnings = tuple(
+        f"policy {result.policy}.{result.rule}: {result.message}"
+        for response in given
+        for result in response.results
+        if result.info is not None and result.info.emit_warning and result.status != SKIP
+    )
+    annotations = audit_annotations(given)
+    if blocked:
+        return Decision(False, denial_text(given, synchronous), warnings, None, annotations)
+    return Decision(True, "", warnings, _patch(given), annotations)
+
+
+def blocks(result: RuleResult, *, force_ignore: bool = False) -> bool:
+    """Whether a result refuses the request: an enforced violation, or an error under failurePolicy Fail.
+
+    Kyverno asks for one policy with failurePolicy Fail in the same webhook call; its calls are split by failure policy,
+    so that the policy's own setting comes to the same.
+    """
+    if result.status == FAIL:
+        return result.action == "Enforce"
+    if result.status == ERROR:
+        return not force_ignore and (result.info is None or result.info.failure_policy == "Fail")
+    return False
+
+
+def denial_text(responses: Sequence[EngineResponse], results: Iterable[RuleResult]) -> str:
+    """The message of a refusal: a header line, then policies and rules as a YAML map."""
+    reasons: dict[str, dict[str, str]] = {}
+    for result in results:
+        if result.status not in (PASS, SKIP):
+            reasons.setdefault(result.policy, {})[result.rule] = result.message
+    request = responses[0].request
+    lines = [
+        f"\n\nresource {request.kind}/{request.namespace}/{request.name} was blocked due to the following policies \n"
+    ]
+    for policy in sorted(reasons):
+        lines.append(f"{yaml_scalar(policy)}:")
+        for rule in sorted(reasons[policy]):
+            lines.append(f"  {yaml_scalar(rule)}: {yaml_scalar(reasons[policy][rule], indent=4)}")
+    return "\n".join(lines) + "\n"
+
+
+def audit_annotations(responses: Iterable[EngineResponse]) -> dict[str, str]:
+    """Audit annotations of the answer: the policies that found something, by what they found."""
+    found: dict[str, list[str]] = {}
+    for response in responses:
+        for result in response.results:
+            if result.status in (FAIL, ERROR):
+                found.setdefault(result.status, []).append(f"{result.policy_key}/{result.rule}")
+    return {f"kyverno.io/{status}": ", ".join(names) for status, names in sorted(found.items())}
+
+
+def _patch(responses: Iterable[EngineResponse]) -> list[dict[str, Any]] | None:
+    from vm.patch.diff import diff
+
+    operations: list[dict[str, Any]] = []
+    for response in responses:
+        before = response.request.resource
+        for result in response.results:
+            if result.patched is not None:
+                operations += diff(before, result.patched)
+                before = result.patched
+    return operations or None
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./\\(\"$^;+<=)~][^\n]*\Z|-(?=[^\s])[^\n]*\Z")
+_RESOLVES: Final = re.compile(
+    r"(?:~|null|true|false|yes|no|on|off|y|n|[-+]?(?:0x[0-9a-f]+|0o?[0-7]+|[0-9][0-9_]*)"
+    r"|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:e[-+]?[0-9]+)?|[-+]?\.inf|\.nan|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}.*|<<|=)\Z",
+    re.IGNORECASE,
+)
+
+
+def yaml_scalar(text: str, indent: int = 2) -> str:
+    """A text as YAML on one line, plain where it reads back as the same text; several lines as a literal block."""
+    if "\n" in text:
+        return _block(text, indent)
+    if text == "" or _RESOLVES.match(text):
+        return '"' + text + '"'
+    if not text.isprintable():
+        return _double(text)
+    safe = _PLAIN.match(text) and ": " not in text and " #" not in text and not text.endswith((":", " "))
+    return text if safe and not text.startswith(('"', "---")) else "'" + text.replace("'", "''") + "'"
+
+
+def _block(text: str, indent: int) -> str:
+    if text.startswith((" ", "\n", "\t")) or any(not c.isprintable() and c != "\n" for c in text):
+        return _double(text)
+    body = text.rstrip("\n")
+    ends = len(text) - len(body)
+    head = "|-" if ends == 0 else "|" if ends == 1 else "|+"
+    pad = " " * indent
+    lines = [pad + line if line else "" for line in body.split("\n")] + [""] * max(ends - 1, 0)
+    return head + "\n" + "\n".join(lines)
+
+
+def _double(text: str) -> str:
+    import json
+
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,281 @@
+"""Evaluates a request against a policy set: candidates, rule by rule, to rule results and the patched object.
+
+The webhook, the command line, background scans and tests all come through :meth:`Engine.evaluate`. On the admission path
+only results that say something are recorded; ``full`` records passes too, for reports and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
+from runtime.request import Request
+from vm.host import Meter, Outcome, Status
+from vm.intrinsics.wildcard import match as wildcard
+from vm.values import Err, Value
+
+What: TypeAlias = Literal["validate", "mutate"]
+
+PASS: Final = "pass"
+FAIL: Final = "fail"
+SKIP: Final = "skip"
+ERROR: Final = "error"
+
+WORDS: Final = {Status.PASS: PASS, Status.FAIL: FAIL, Status.SKIP: SKIP, Status.ERROR: ERROR}
+
+EXISTING_ALLOWED: Final = "skipping the rule evaluation as pre-existing violations are allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """How one rule ended. ``status`` is ``pass``, ``fail``, ``skip`` or ``error``; ``action`` is Enforce or Audit."""
+
+    policy: str
+    namespace: str | None
+    rule: str
+    kind: str
+    status: str
+    message: str
+    action: str
+    exceptions: tuple[str, ...] = ()
+    patched: Value = field(default=None, repr=False, compare=False)
+    info: PolicyInfo | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def policy_key(self) -> str:
+        return self.policy if self.namespace is None else f"{self.namespace}/{self.policy}"
+
+    def report_status(self, *, audit_warn: bool = False) -> str:
+        """The status as reports show it: a violation of an unscored policy is a warning (semantics §4)."""
+        if self.status != FAIL:
+            return self.status
+        unscored = self.info is not None and not self.info.scored
+        return "warn" if unscored or (audit_warn and self.action == "Audit") else FAIL
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResponse:
+    """What a request came to. ``patched`` is the object after all mutations, None when nothing changed it;
+    ``policies`` are those whose rules could reach the request."""
+
+    request: Request
+    what: What
+    results: tuple[RuleResult, ...]
+    patched: Value
+    policies: tuple[PolicyInfo, ...]
+
+    @property
+    def resource(self) -> Value:
+        """The object as it stands after this evaluation."""
+        return self.request.resource if self.patched is None else self.patched
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionScope:
+    """Whose exceptions count: all (offline), those of the request's own namespace, and those of named namespaces."""
+
+    everywhere: bool = True
+    namespaces: tuple[str, ...] = ()
+
+    def admits(self, namespace: str, request_namespace: str) -> bool:
+        if self.everywhere or namespace == request_namespace:
+            return True
+        return any(wildcard(pattern, namespace) for pattern in self.namespaces)
+
+
+class Engine:
+    """Stateless but for its set; make a new one (or call with another set) when policies change."""
+
+    __slots__ = ("exceptions", "fuel", "policies")
+
+    def __init__(self, policies: PolicySet, *, fuel: int = FUEL, exceptions: ExceptionScope = ExceptionScope()) -> None:
+        self.policies = policies
+        self.fuel = fuel
+        self.exceptions = exceptions
+
+    def evaluate(
+        self,
+        request: Request,
+        what: What,
+        *,
+        full: bool = False,
+        only: Iterable[PolicyInfo] | None = None,
+    ) -> EngineResponse:
+        """Runs the rules that the request reaches, policy by policy; a mutation's result is what the next one sees.
+
+        ``only`` limits it to some policies of the set. Never raises for what a policy or an object holds.
+        """
+        found = self.policies.candidates(
+            request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
+        )
+        groups = found.validate if what == "validate" else found.mutate
+        if only is not None:
+            wanted = {id(policy) for policy in only}
+            groups = tuple(group for group in groups if id(group[0]) in wanted)
+        results: list[RuleResult] = []
+        if what == "validate":
+            self._validate(request, groups, results, full)
+            patched = None
+        else:
+            patched = self._mutate(request, groups, results, full)
+        return EngineResponse(request, what, tuple(results), patched, tuple(policy for policy, _ in groups))
+
+    def _validate(
+        self,
+        request: Request,
+        groups: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...],
+        results: list[RuleResult],
+        full: bool,
+    ) -> None:
+        root = request.root
+        meter = Meter(self.fuel)
+        for policy, plans in groups:
+            keep = full or policy.emit_warning
+            for plan in plans:
+                meter.left = self.fuel
+                outcome = plan.run(plan.entry, root, meter)
+                status = outcome.status
+                if status is Status.NONE:
+                    continue
+                if plan.exemptions and status is not Status.SKIP:
+                    excepted = self._exempted(plan, request, root)
+                    if excepted:
+                        results.append(_exempt_result(plan, request, excepted))
+                        continue
+                if status is Status.PASS:
+                    if keep:
+                        results.append(_result(plan, request, PASS, outcome))
+                    if policy.apply_one:
+                        break
+                    continue
+                if status is Status.FAIL and self._existed(plan, request):
+                    results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED)))
+                    continue
+                results.append(_result(plan, request, WORDS[status], outcome))
+                if policy.apply_one and status is not Status.SKIP:
+                    break
+
+    def _mutate(
+        self,
+        request: Request,
+        groups: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...],
+        results: list[RuleResult],
+        full: bool,
+    ) -> Value:
+        patched: Value = None
+        meter = Meter(self.fuel)
+        for policy, plans in groups:
+            for plan in plans:
+                meter.left = self.fuel
+                outcome = plan.run(plan.entry, request.root, meter)
+                status = outcome.status
+                if status is Status.NONE:
+                    continue
+                if plan.exemptions and status is not Status.SKIP:
+                    excepted = self._exempted(plan, request, request.root)
+                    if excepted:
+                        results.append(_exempt_result(plan, request, excepted))
+                        continue
+                if status is Status.PASS and outcome.patched is not None:
+                    results.append(_result(plan, request, PASS, outcome))
+                    patched = outcome.patched
+                    request = request.patched(patched)
+                elif full or status is not Status.PASS:
+                    results.append(_result(plan, request, WORDS[status], outcome))
+                if policy.apply_one and status is not Status.SKIP:
+                    break
+        return patched
+
+    def _exempted(self, plan: RulePlan, request: Request, root: dict[str, Any]) -> tuple[str, ...]:
+        """The exceptions, as ``namespace/name``, that hold for this rule and request."""
+        return tuple(
+            f"{e.namespace}/{e.name}"
+            for e in plan.exemptions
+            if self.exceptions.admits(e.namespace, request.namespace) and self._applies(e, root)
+        )
+
+    def _applies(self, exemption: ExemptionPlan, root: dict[str, Any]) -> bool:
+        return exemption.run(exemption.entry, root, Meter(self.fuel)) is True
+
+    def _existed(self, plan: RulePlan, request: Request) -> bool:
+        """Whether the old object already broke the rule, and the rule lets that be (semantics §4)."""
+        if request.operation != "UPDATE" or type(request.old) is not dict or not plan.allow_existing:
+            return False
+        if (plan.action or plan.policy.action) != "Enforce":
+            return False
+        outcome = plan.run(plan.entry, request.before().root, Meter(self.fuel))
+        return bool(outcome.status is Status.FAIL)
+
+
+def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> RuleResult:
+    message = outcome.message
+    if message is None:
+        message = pass_text(plan.name) if status == PASS else ""
+    return RuleResult(
+        plan.policy.name,
+        plan.policy.namespace,
+        plan.name,
+        plan.kind,
+        status,
+        message,
+        resolve_action(plan, request),
+        patched=outcome.patched,
+        info=plan.policy,
+    )
+
+
+def _exempt_result(plan: RulePlan, request: Request, exceptions: tuple[str, ...]) -> RuleResult:
+    # Kyverno quirk: no space before the first name.
+    message = "rule is skipped due to policy exceptions" + ", ".join(exceptions)
+    return RuleResult(
+        plan.policy.name,
+        plan.policy.namespace,
+        plan.name,
+        plan.kind,
+        SKIP,
+        message,
+        resolve_action(plan, request),
+        exceptions,
+        info=plan.policy,
+    )
+
+
+def pass_text(rule: str) -> str:
+    """The standing message of a rule that holds."""
+    return f"validation rule '{rule}' passed."
+
+
+def resolve_action(plan: RulePlan, request: Request) -> str:
+    """Enforce or Audit for this rule and request (semantics §23): the rule's overrides, its action, then the policy's."""
+    return (
+        _override(plan.overrides, request)
+        or plan.action
+        or _override(plan.policy.overrides, request)
+        or plan.policy.action
+    )
+
+
+def _override(overrides: Iterable[Mapping[str, Any]], request: Request) -> str | None:
+    for entry in overrides:
+        action = {"enforce": "Enforce", "audit": "Audit"}.get(str(entry.get("action", "")).lower())
+        if action is None:
+            continue
+        namespaces = entry.get("namespaces") or ()
+        selector = entry.get("namespaceSelector")
+        if namespaces and not any(wildcard(pattern, request.namespace) for pattern in namespaces):
+            continue
+        if selector is not None and not _selects(selector, request):
+            continue
+        return action
+    return None
+
+
+def _selects(selector: Mapping[str, Any], request: Request) -> bool:
+    from vm.intrinsics.labels import selector_matches
+
+    if request.namespace_labels is None:
+        return False
+    answer = selector_matches(selector, dict(request.namespace_labels))
+    return not isinstance(answer, Err) and answer is True

@@ -1,0 +1,97 @@
+"""Finds the rules that a request may reach, from the index of a verified bundle; ``PolicySet.candidates`` calls it.
+
+The keys over-approximate a rule's match: the rule's own code decides. Answers are kept per distinct combination of
+kind, operation and namespace class, so that a request costs one dictionary look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from vm.code import KindKey, MatchKey
+from vm.intrinsics.wildcard import match as wildcard
+
+MAX_ANSWERS: Final = 8192
+"""Answers kept; a request names its kind, so that the table could be filled from outside."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedRule(Generic[T]):
+    """A rule with the ways to reach it; ``namespace`` is its policy's, None for a cluster-wide one."""
+
+    keys: tuple[MatchKey, ...]
+    namespace: str | None
+    item: T
+
+
+class MatchIndex(Generic[T]):
+    """Immutable but for its answers. ``T`` is whatever the owner wants back, in the order in which it was given."""
+
+    __slots__ = ("_answers", "_by_kind", "_everywhere", "_namespaces", "_rules")
+
+    def __init__(self, rules: Iterable[IndexedRule[T]]) -> None:
+        self._rules: Sequence[IndexedRule[T]] = tuple(rules)
+        self._namespaces = frozenset(r.namespace for r in self._rules if r.namespace is not None)
+        by_kind: dict[str, list[int]] = {}
+        everywhere: list[int] = []
+        for i, rule in enumerate(self._rules):
+            kinds = {key.kind.kind for key in rule.keys}
+            if any(_is_glob(kind) for kind in kinds):
+                everywhere.append(i)
+            else:
+                for kind in kinds:
+                    by_kind.setdefault(kind, []).append(i)
+        self._by_kind = by_kind
+        self._everywhere = everywhere
+        self._answers: dict[tuple[str, str, str, str, str, str], tuple[T, ...]] = {}
+
+    def find(self, group: str, version: str, kind: str, sub: str, operation: str, namespace: str) -> tuple[T, ...]:
+        """The rules that the request may reach, in their order. ``namespace`` is "" for a cluster-wide object."""
+        place = namespace if namespace in self._namespaces else ""
+        question = (group, version, kind, sub, operation, place)
+        answer = self._answers.get(question)
+        if answer is None:
+            answer = self._search(question)
+            if len(self._answers) >= MAX_ANSWERS:
+                self._answers.clear()
+            self._answers[question] = answer
+        return answer
+
+    def _search(self, question: tuple[str, str, str, str, str, str]) -> tuple[T, ...]:
+        *kind, operation, place = question
+        positions = sorted({*self._by_kind.get(kind[2], ()), *self._everywhere})
+        found = []
+        for i in positions:
+            rule = self._rules[i]
+            if rule.namespace is not None and rule.namespace != place:
+                continue
+            if any(reaches(key, kind, operation) for key in rule.keys):
+                found.append(rule.item)
+        return tuple(found)
+
+
+def reaches(key: MatchKey, kind: Sequence[str], operation: str) -> bool:
+    """Whether a key covers a request of this (group, version, kind, subresource) and operation."""
+    if key.operations and operation not in key.operations:
+        return False
+    return _kind_matches(key.kind, kind)
+
+
+def _kind_matches(key: KindKey, kind: Sequence[str]) -> bool:
+    group, version, name, sub = kind
+    if not (_glob(key.kind, name) and _glob(key.group, group) and _glob(key.version, version)):
+        return False
+    # Kyverno quirk: rules on Pods also see their ephemeral containers, which come as a subresource.
+    return _glob(key.subresource, sub) or (name == "Pod" and not key.subresource and sub == "ephemeralcontainers")
+
+
+def _glob(pattern: str, text: str) -> bool:
+    return pattern in ("*", text) or (_is_glob(pattern) and wildcard(pattern, text))
+
+
+def _is_glob(pattern: str) -> bool:
+    return "*" in pattern or "?" in pattern
