@@ -1,0 +1,1 @@
+"""Changing JSON documents: JSON patch, differences and strategic merge. Pure functions; no input is ever changed."""
