@@ -1,4 +1,4 @@
-"""The intrinsics of family ``pat``, read by ``vm.functions``."""
+"""The intrinsics of family ``pat`` (patterns), read by ``vm.functions``."""
 
 from __future__ import annotations
 
@@ -6,4 +6,29 @@ from typing import Final
 
 from vm.catalogue import Intrinsic
 
-TABLE: Final[tuple[Intrinsic, ...]] = ()
+_BODY: Final = "vm.intrinsics.pattern_walk:"
+_MESSAGE: Final = "vm.intrinsics.message:"
+
+TABLE: Final[tuple[Intrinsic, ...]] = (
+    Intrinsic(
+        "pat.walk",
+        ("V", "V"),
+        "V",
+        _BODY + "walk",
+        "walks a pattern over a resource: null, or an error with the code, text and path of the first mismatch",
+        fuel=4,
+        metered=True,
+        dynamic=True,
+    ),
+    Intrinsic("pat.text", ("V",), "S", _MESSAGE + "error_text", "the text of an error value, else empty"),
+    Intrinsic("pat.path", ("V",), "S", _MESSAGE + "error_path", "the path of an error value, else empty"),
+    Intrinsic("pat.sentence", ("S",), "S", _MESSAGE + "sentence", "a text with a full stop at its end", sized=(0,)),
+    Intrinsic(
+        "pat.join",
+        ("L", "S"),
+        "S",
+        _MESSAGE + "join_texts",
+        "the texts of a list that are not empty, with a separator between them",
+        sized=(0,),
+    ),
+)

@@ -1,0 +1,28 @@
+"""The parts that rule messages are put together from at run time: error texts, sentences, joined condition messages.
+
+Called by the message code of compiled rules, which runs only when a rule did not simply pass.
+"""
+
+from __future__ import annotations
+
+from vm.values import Err, Value
+
+
+def error_text(v: Value) -> str:
+    """What an error value says to a person; empty for any other value."""
+    return v.text if type(v) is Err else ""
+
+
+def error_path(v: Value) -> str:
+    """Where in the resource an error value points; empty for any other value."""
+    return v.path if type(v) is Err else ""
+
+
+def sentence(text: str) -> str:
+    """The text, with a full stop when it ends without one."""
+    return text if text.endswith(".") else text + "."
+
+
+def join_texts(parts: list[Value], separator: str) -> str:
+    """The texts of a list that are not empty, joined."""
+    return separator.join(part for part in parts if type(part) is str and part)
