@@ -1,0 +1,1 @@
+"""One property a module; see ``fuzz/README.md`` for the table."""
