@@ -1,0 +1,98 @@
+"""The settings of a running Thesmos: every name of an installation, its ports and limits, as one frozen value.
+
+Built once from the flags of ``thesmos serve`` (``runtime.webhook.serve``) and handed to everything else; nothing reads
+flags or the environment later. All names hang on :class:`Names`, so that Thesmos can be installed beside a Kyverno.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+MANAGED_BY: Final = "webhook.kyverno.io/managed-by"
+"""Label of the webhook configurations that are ours (semantics §24)."""
+
+BODY_LIMIT: Final = 7 * 1024 * 1024
+"""Largest accepted body in bytes. The API server takes request bodies of at most 3 MiB; a review carries the object
+and, on an update, the old one (2 x 3 MiB), plus user, options and JSON where the request was protobuf (1 MiB)."""
+
+DEFAULT_TIMEOUT: Final = 10
+MAXIMUM_TIMEOUT: Final = 30
+"""Seconds of ``timeoutSeconds``: the default of a webhook and the most that the API server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names of one installation. The default is Kyverno's own, so that dashboards and runbooks keep working."""
+
+    install: str = "kyverno"
+    namespace: str = "kyverno"
+
+    @property
+    def service(self) -> str:
+        return f"{self.install}-svc"
+
+    @property
+    def resource_validating(self) -> str:
+        return f"{self.install}-resource-validating-webhook-cfg"
+
+    @property
+    def resource_mutating(self) -> str:
+        return f"{self.install}-resource-mutating-webhook-cfg"
+
+    @property
+    def policy_validating(self) -> str:
+        return f"{self.install}-policy-validating-webhook-cfg"
+
+    @property
+    def server_name(self) -> str:
+        """The DNS name under which the API server reaches the Service."""
+        return f"{self.service}.{self.namespace}.svc"
+
+    def webhook(self, verb: str, suffix: str = "") -> str:
+        """Name of one webhook in a configuration: ``validate.kyverno.svc-fail``."""
+        return f"{verb}.{self.install}.svc{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``thesmos serve`` was asked to do.
+
+    ``server_ip`` is the ``host[:port]`` that the API server calls when Thesmos runs outside the cluster (webhooks by
+    URL); None means the Service. ``timeout`` is in seconds. ``exception_namespaces`` holds namespaces whose exceptions
+    count for all, or ``*``; when empty, an exception counts for objects of its own namespace (decision 5).
+    """
+
+    names: Names = field(default_factory=Names)
+    host: str = "0.0.0.0"
+    port: int = 9443
+    metrics_port: int | None = None
+    tier: str = "2"
+    body_limit: int = BODY_LIMIT
+    timeout: int = DEFAULT_TIMEOUT
+    bundles: tuple[Path, ...] = ()
+    policies: tuple[Path, ...] = ()
+    in_cluster: bool = False
+    kubeconfig: str | None = None
+    server_ip: str | None = None
+    service_port: int = 443
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    apply_crds: bool = True
+    keep_webhooks: bool = False
+    force_failure_policy_ignore: bool = False
+    exception_namespaces: tuple[str, ...] = ()
+    identity: str = ""
+    log_format: str = "text"
+    verbosity: int = 2
+
+    @property
+    def clustered(self) -> bool:
+        return self.in_cluster or self.kubeconfig is not None
+
+
+def default_namespace() -> str:
+    """The namespace of this installation as Kyverno's manifests tell it."""
+    return os.environ.get("KYVERNO_NAMESPACE") or "kyverno"

@@ -1,0 +1,145 @@
+"""Policy texts and policy objects to bundle bytes: the compiler as the server calls it.
+
+``runtime.webhook.serve`` compiles files with it, the policy controller compiles objects of the cluster, the policy
+webhook asks it whether a policy may be stored. An object has no file, so it is shown as the YAML it stands for; the
+compiler's own diagnostics, caret included, then point into that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+if TYPE_CHECKING:
+    from compiler.diagnostics import Diagnostic
+    from compiler.schema.model import Policy
+
+_PLAIN: Final = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?")
+_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"])
+_HIDDEN_METADATA: Final = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class CompileProblem(Exception):
+    """Policies that cannot be compiled; the text is the rendered diagnostics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The outcome for one text: the bundle, or None with errors in ``report``; ``warnings`` are one line each."""
+
+    bundle: bytes | None
+    policies: tuple[Policy, ...]
+    report: str
+    summary: str
+    warnings: tuple[str, ...] = ()
+
+
+def compile_text(text: str, origin: str) -> Compiled:
+    """Compiles every policy of a YAML text. Never raises for what the text holds."""
+    from compiler import compile_policies
+    from compiler.diagnostics import Reporter, render
+    from compiler.schema import read_policies
+    from compiler.source import load_documents
+
+    reporter = Reporter()
+    documents = load_documents(text, origin, reporter)
+    if reporter.failed:
+        return _failed(reporter.diagnostics, text)
+    result = compile_policies(documents)
+    if result.bundle is None:
+        return _failed(result.diagnostics, text)
+    policies, _ = read_policies(documents, Reporter())
+    shown = [d for d in result.diagnostics if d.severity == "warning"]
+    return Compiled(
+        result.bundle,
+        tuple(policies),
+        "\n\n".join(render(d, text) for d in shown),
+        "",
+        tuple(_line(d) for d in shown),
+    )
+
+
+def compile_files(paths: Iterable[Path]) -> list[Compiled]:
+    """Compiles files and the YAML files of folders. Raises :class:`CompileProblem` for the first that does not."""
+    found = [compile_text(_read(path), str(path)) for path in _yaml_files(paths)]
+    failed = [c.report for c in found if c.bundle is None]
+    if failed:
+        raise CompileProblem("\n\n".join(failed))
+    if not found:
+        raise CompileProblem("no policy files: " + ", ".join(str(p) for p in paths))
+    return found
+
+
+def object_text(obj: Mapping[str, Any]) -> str:
+    """A policy object as the YAML that a person would have written: no status, nothing that the API server added."""
+    metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in _HIDDEN_METADATA}
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    metadata.pop("annotations", None)
+    if annotations:
+        metadata["annotations"] = annotations
+    shown = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
+    shown |= {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata", "status")}
+    return yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def origin_of(obj: Mapping[str, Any]) -> str:
+    """What stands where a file name would: ``ClusterPolicy/name`` or ``Policy/namespace/name``."""
+    metadata = obj.get("metadata") or {}
+    parts = [str(obj.get("kind", "")), str(metadata.get("namespace") or ""), str(metadata.get("name", ""))]
+    return "/".join(p for p in parts if p)
+
+
+def _failed(diagnostics: Iterable[Diagnostic], text: str) -> Compiled:
+    from compiler.diagnostics import render
+
+    errors = [d for d in diagnostics if d.severity == "error"]
+    first = _line(errors[0]) if errors else "the policy does not compile"
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return Compiled(None, (), "\n\n".join(render(d, text) for d in errors), first + more)
+
+
+def _line(diagnostic: Diagnostic) -> str:
+    span = diagnostic.span
+    where = "" if span is None else f"{span.file}:{span.line}:{span.column}: "
+    return f"{where}{diagnostic.message} [{diagnostic.code}]"
+
+
+def _yaml_files(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(p for p in path.rglob("*") if p.suffix in (".yaml", ".yml"))
+        else:
+            yield path
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CompileProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise CompileProblem(f"{path}: is no UTF-8 text") from None
+
+
+class _Dumper(yaml.CSafeDumper):  # type: ignore[misc]
+    """Writes texts so that they read back as texts under the Kubernetes rules, which differ from PyYAML's own."""
+
+
+def _represent_text(dumper: yaml.representer.SafeRepresenter, text: str) -> yaml.ScalarNode:
+    if "\n" in text:
+        style: str | None = "|"
+    elif _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
+        style = None
+    else:
+        style = '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]

@@ -1,0 +1,206 @@
+"""The HTTP side of the admission webhook: an aiohttp application over a :class:`~runtime.webhook.live.Live`.
+
+``runtime.webhook.serve`` runs it, tests and the demo too. Meaning is elsewhere: ``admission`` turns bytes into bytes,
+``live`` decides; here are routes, limits, content types and counting.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from runtime.config import Settings
+from runtime.engine import EngineResponse, What
+from runtime.observe.metrics import Metrics
+from runtime.policyset import PolicyInfo
+from runtime.request import Request
+from runtime.webhook import admission
+from runtime.webhook.admission import Answer, Verdict
+from runtime.webhook.live import ALL, Live
+
+log = logging.getLogger("thesmos.webhook")
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PolicyCheck: TypeAlias = Callable[[bytes], Awaitable[Answer]]
+"""Answers the admission of a policy itself (``runtime.controllers.policyadmission``)."""
+
+SCOPES: Final = ("fail", "ignore")
+
+
+def build_app(
+    live: Live, settings: Settings, metrics: Metrics, policy_check: PolicyCheck | None = None
+) -> web.Application:
+    """The application. ``policy_check`` adds ``/policyvalidate``, which only a cluster needs."""
+    app = web.Application(client_max_size=settings.body_limit, middlewares=[_counting(metrics)])
+    live.observers.append(_result_counter(metrics))
+    validate = _admission_handler(live, "validate", settings, metrics)
+    mutate = _admission_handler(live, "mutate", settings, metrics)
+    for path, handler in (("/validate", validate), ("/mutate", mutate)):
+        app.router.add_post(path, handler)
+        app.router.add_post(path + "/{scope:fail|ignore}", handler)
+        app.router.add_post(path + "/{scope:fail|ignore}/finegrained/{policy}", handler)
+        app.router.add_post(path + "/{scope:fail|ignore}/finegrained/{namespace}/{policy}", handler)
+    if policy_check is not None:
+        app.router.add_post("/policyvalidate", _policy_handler(policy_check, settings, metrics))
+    add_service_routes(app, live, metrics)
+    return app
+
+
+def add_service_routes(app: web.Application, live: Live, metrics: Metrics) -> None:
+    """Health and metrics; the metrics port serves them without TLS too."""
+
+    async def liveness(request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readiness(request: web.Request) -> web.Response:
+        if live.ready:
+            return web.Response(text="ok\n")
+        return web.Response(status=503, text="no policies are loaded yet\n")
+
+    async def exposition(request: web.Request) -> web.Response:
+        return web.Response(
+            body=metrics.exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+        )
+
+    app.router.add_get("/health/liveness", liveness)
+    app.router.add_get("/health/readiness", readiness)
+    app.router.add_get("/metrics", exposition)
+
+
+def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metrics) -> Handler:
+    async def handle(http: web.Request) -> web.StreamResponse:
+        started = time.monotonic()
+        seconds = admission.timeout_seconds(http.query.get("timeout"))
+        if seconds is None:
+            return _send(admission.refusal(400, "the query parameter timeout is no duration such as 10s"))
+        deadline = started + seconds * (1 - admission.MARGIN)
+        body = await _body(http, settings)
+        if isinstance(body, Answer):
+            return _send(body)
+        if not live.ready:
+            # Not a 4xx: the request is right and a second try may be answered.
+            return _send(admission.refusal(503, "no policies are loaded yet"))
+        scope = _scope(http)
+
+        def evaluate(request: Request) -> Verdict:
+            return live.evaluate(request, what, scope, deadline)
+
+        answer = admission.answer(body, live.decode, evaluate)
+        _count_admission(metrics, what, answer, time.monotonic() - started)
+        return _send(answer)
+
+    return handle
+
+
+def _policy_handler(check: PolicyCheck, settings: Settings, metrics: Metrics) -> Handler:
+    async def handle(http: web.Request) -> web.StreamResponse:
+        started = time.monotonic()
+        body = await _body(http, settings)
+        if isinstance(body, Answer):
+            return _send(body)
+        answer = await check(body)
+        _count_admission(metrics, "policyvalidate", answer, time.monotonic() - started)
+        return _send(answer)
+
+    return handle
+
+
+async def _body(http: web.Request, settings: Settings) -> bytes | Answer:
+    if not admission.is_json(http.headers.get("Content-Type")):
+        return admission.refusal(415, "the content type is not application/json")
+    if http.headers.get("Content-Encoding", "identity").lower() != "identity":
+        # aiohttp would inflate it here, past the limit for what was sent.
+        return admission.refusal(415, "the body is compressed, send it as it is")
+    too_large = f"the body is larger than {settings.body_limit} bytes"
+    if http.content_length is not None and http.content_length > settings.body_limit:
+        return admission.refusal(413, too_large)
+    try:
+        return await http.read()
+    except web.HTTPRequestEntityTooLarge:
+        return admission.refusal(413, too_large)
+
+
+def _scope(http: web.Request) -> str:
+    match = http.match_info
+    policy = match.get("policy")
+    if policy is None:
+        return match.get("scope", ALL)
+    namespace = match.get("namespace")
+    return f"finegrained/{policy}" if namespace is None else f"finegrained/{namespace}/{policy}"
+
+
+def _send(answer: Answer) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, content_type=answer.content_type)
+
+
+def _counting(metrics: Metrics) -> Middleware:
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        started = time.perf_counter()
+        # The route's pattern, not the path: a label value that callers choose would grow without bound.
+        resource = request.match_info.route.resource
+        url = resource.canonical if resource is not None else "unknown"
+        try:
+            return await handler(request)
+        except web.HTTPException:
+            raise
+        except Exception:
+            log.exception("the request to %s could not be answered", url)
+            return web.Response(status=500, text="internal error, see the log\n")
+        finally:
+            metrics.count("kyverno_http_requests_total", request.method, url)
+            metrics.observe(
+                "kyverno_http_requests_duration_seconds", time.perf_counter() - started, request.method, url
+            )
+
+    return middleware
+
+
+def _count_admission(metrics: Metrics, webhook: str, answer: Answer, seconds: float) -> None:
+    if answer.status != 200:
+        return
+    labels = (answer.kind, answer.namespace, answer.operation.lower(), str(answer.allowed).lower(), webhook)
+    metrics.count("kyverno_admission_requests_total", *labels)
+    metrics.observe("kyverno_admission_review_duration_seconds", seconds, *labels)
+    metrics.count("kyverno_webhooks_processed_total", webhook)
+    metrics.observe("kyverno_webhook_duration_seconds", seconds, webhook)
+
+
+def _result_counter(metrics: Metrics) -> Callable[[EngineResponse, float], None]:
+    def observe(response: EngineResponse, seconds: float) -> None:
+        metrics.observe("kyverno_policy_evaluate_duration_seconds", seconds, response.what)
+        request = response.request
+        share = seconds / len(response.results) if response.results else 0.0
+        for result in response.results:
+            if result.info is None:
+                continue
+            labels = (
+                *policy_labels(result.info),
+                request.kind,
+                request.namespace,
+                request.operation.lower(),
+                result.rule,
+                result.status,
+                result.kind,
+                "admission_request",
+            )
+            metrics.count("kyverno_policy_results_total", *labels)
+            metrics.observe("kyverno_policy_execution_duration_seconds", share, *labels)
+
+    return observe
+
+
+def policy_labels(info: PolicyInfo) -> tuple[str, str, str, str, str]:
+    """The labels that every metric of a policy begins with, in the order of the table."""
+    return (
+        "enforce" if info.enforcing else "audit",
+        "namespaced" if info.namespace is not None else "cluster",
+        str(info.background).lower(),
+        info.namespace or "-",
+        info.name,
+    )

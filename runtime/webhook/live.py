@@ -1,0 +1,104 @@
+"""What the webhook answers from right now: one immutable snapshot of engines, swapped as a whole.
+
+The policy controller (or start-up, from bundles) calls :meth:`Live.swap`; each request takes the snapshot once and ends
+on it, so a change of policy never shows half. Kyverno's webhooks are split by failure policy and by policy
+(``/validate/fail``, ``/validate/ignore``, ``/validate/fail/finegrained/<policy>``): a snapshot has an engine for each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from runtime.decision import Decision, decide
+from runtime.engine import Engine, EngineResponse, What
+from runtime.policyset import PolicySet
+from runtime.request import Request
+from runtime.webhook.admission import DeadlinePassed
+
+ALL: Final = ""
+"""The scope of ``/validate`` and ``/mutate``: every policy."""
+
+_NOTHING: Final = Engine(PolicySet.empty())
+
+Observer = Callable[[EngineResponse, float], None]
+"""Called after each evaluation with its response and its seconds: metrics, reports and events hang on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Engines by scope: ``""`` all policies, ``fail`` and ``ignore`` those of one failure policy, and one for each
+    policy that has a webhook of its own, ``finegrained/<policy>`` or ``finegrained/<namespace>/<policy>``."""
+
+    generation: int
+    engines: Mapping[str, Engine]
+    force_ignore: bool = False
+
+    @classmethod
+    def of(cls, policies: PolicySet, *, generation: int = 1) -> Snapshot:
+        """A snapshot where every path answers from the whole set: bundles given on the command line."""
+        return cls(generation, {ALL: Engine(policies)})
+
+    def engine(self, scope: str) -> Engine:
+        """The engine of a scope. A set that is not split answers every path from the whole."""
+        found = self.engines.get(scope)
+        if found is not None:
+            return found
+        # A webhook configuration may name a policy for a moment after it went: nothing speaks for it any more.
+        return _NOTHING if scope.startswith("finegrained/") and "fail" in self.engines else self.engines[ALL]
+
+    @property
+    def policies(self) -> PolicySet:
+        return self.engines[ALL].policies
+
+
+@dataclass(slots=True)
+class Live:
+    """The mutable cell that holds the snapshot, and what requests need beside policies.
+
+    ``namespace_labels`` maps namespaces to labels where they are known (a cluster), else it is None. ``roles`` answers
+    with the roles and cluster roles bound to a user.
+    """
+
+    snapshot: Snapshot | None = None
+    namespace_labels: Mapping[str, Mapping[str, str]] | None = None
+    roles: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], tuple[str, ...]]] | None = None
+    observers: list[Observer] = field(default_factory=list)
+
+    def swap(self, snapshot: Snapshot) -> None:
+        """One assignment: a request sees the old snapshot or the new one."""
+        self.snapshot = snapshot
+
+    @property
+    def ready(self) -> bool:
+        return self.snapshot is not None
+
+    def decode(self, review: dict[str, Any]) -> Request:
+        """The request of a review with what this process knows of its namespace and user. Raises ``RequestError``."""
+        request = review.get("request")
+        labels: Mapping[str, str] | None = None
+        roles: tuple[str, ...] = ()
+        cluster_roles: tuple[str, ...] = ()
+        if type(request) is dict:
+            namespace = request.get("namespace")
+            if self.namespace_labels is not None and type(namespace) is str and namespace:
+                labels = self.namespace_labels.get(namespace)
+            user = request.get("userInfo")
+            if self.roles is not None and type(user) is dict:
+                roles, cluster_roles = self.roles(user)
+        return Request.from_review(review, namespace_labels=labels, roles=roles, cluster_roles=cluster_roles)
+
+    def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
+        """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises :class:`DeadlinePassed`."""
+        snapshot = self.snapshot
+        if snapshot is None or time.monotonic() >= deadline:
+            raise DeadlinePassed
+        start = time.perf_counter()
+        response = snapshot.engine(scope).evaluate(request, what)
+        seconds = time.perf_counter() - start
+        decision = decide(response, force_ignore=snapshot.force_ignore)
+        for observer in self.observers:
+            observer(response, seconds)
+        return decision

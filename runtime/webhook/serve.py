@@ -1,0 +1,303 @@
+"""``thesmos serve``: from flags to a running webhook, over bundles and policy files or in a cluster.
+
+``runtime.cli.main`` calls :func:`add_arguments` and :func:`run`. Kyverno's flag names are taken too, so that its
+manifests start this server. aiohttp and the Kubernetes client are imported only once it is clear that they are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, Names, Settings, default_namespace
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from runtime.observe.metrics import Metrics
+    from runtime.policyset import PolicySet
+    from runtime.webhook.live import Live
+    from runtime.webhook.tls import Serving
+
+log = logging.getLogger("thesmos.serve")
+
+
+class ServeProblem(Exception):
+    """The server cannot start; the text says why and the exit code is 2."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``thesmos serve``."""
+    what = parser.add_argument_group("what to serve")
+    what.add_argument("--bundle", metavar="FILE", action="append", default=[], type=Path, help="a compiled bundle")
+    what.add_argument(
+        "--policies", metavar="PATH", action="append", default=[], type=Path, help="policy files or folders, compiled"
+    )
+    what.add_argument("--kubeconfig", metavar="FILE", help="watch the policies of this cluster")
+    what.add_argument("--in-cluster", action="store_true", help="watch the policies of the cluster this runs in")
+    what.add_argument(
+        "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check: both, compared"
+    )
+    net = parser.add_argument_group("network")
+    net.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
+    net.add_argument(
+        "--port", "--webhookServerPort", dest="port", type=_port, default=9443, help="port (default 9443, 0: any free)"
+    )
+    net.add_argument(
+        "--metrics-port", "--metricsPort", dest="metrics_port", type=_port, help="serve /metrics without TLS here too"
+    )
+    net.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate; made on the spot when not given")
+    net.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
+    net.add_argument("--ca-out", type=Path, metavar="FILE", help="write the CA that callers must trust to this file")
+    cluster = parser.add_argument_group("in a cluster")
+    cluster.add_argument(
+        "--server-ip",
+        "--serverIP",
+        dest="server_ip",
+        metavar="HOST[:PORT]",
+        help="the API server calls this address instead of the Service: for running outside the cluster",
+    )
+    cluster.add_argument("--namespace", default=default_namespace(), help="namespace of this installation")
+    cluster.add_argument("--name", default="kyverno", help="name on which all names of the installation hang")
+    cluster.add_argument("--service-port", "--servicePort", dest="service_port", type=_port, default=443)
+    cluster.add_argument(
+        "--webhook-timeout", "--webhookTimeout", dest="timeout", type=_timeout, default=DEFAULT_TIMEOUT, metavar="S"
+    )
+    cluster.add_argument("--no-crds", action="store_true", help="do not apply the custom resource definitions")
+    cluster.add_argument(
+        "--keep-webhooks", action="store_true", help="leave the webhook configurations in place at shutdown"
+    )
+    cluster.add_argument(
+        "--force-failure-policy-ignore",
+        "--forceFailurePolicyIgnore",
+        dest="force_ignore",
+        nargs="?",
+        const=True,
+        default=False,
+        type=_boolean,
+        metavar="BOOL",
+    )
+    cluster.add_argument(
+        "--exception-namespace",
+        "--exceptionNamespace",
+        dest="exception_namespaces",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="exceptions of this namespace count for all, * for those of every namespace",
+    )
+    logs = parser.add_argument_group("log")
+    logs.add_argument(
+        "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
+    )
+    logs.add_argument("-v", "--v", dest="verbosity", type=int, default=2, metavar="N", help="4 and more: debug")
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    """Flags to settings. Raises :class:`ServeProblem` for a combination that makes no sense."""
+    if (args.tls_cert is None) != (args.tls_key is None):
+        raise ServeProblem("--tls-cert and --tls-key go together")
+    settings = Settings(
+        names=Names(args.name, args.namespace),
+        host=args.host,
+        port=args.port,
+        metrics_port=args.metrics_port,
+        tier=args.tier,
+        timeout=args.timeout,
+        bundles=tuple(args.bundle),
+        policies=tuple(args.policies),
+        in_cluster=args.in_cluster,
+        kubeconfig=args.kubeconfig,
+        server_ip=args.server_ip,
+        service_port=args.service_port,
+        tls_cert=args.tls_cert,
+        tls_key=args.tls_key,
+        apply_crds=not args.no_crds,
+        keep_webhooks=args.keep_webhooks,
+        force_failure_policy_ignore=args.force_ignore,
+        exception_namespaces=tuple(args.exception_namespaces),
+        identity=f"{socket.gethostname()}-{os.getpid()}",
+        log_format=args.log_format,
+        verbosity=args.verbosity,
+    )
+    offline = bool(settings.bundles or settings.policies)
+    if offline and settings.clustered:
+        raise ServeProblem("--bundle and --policies are for serving without a cluster, leave out --kubeconfig")
+    if settings.in_cluster and settings.kubeconfig is not None:
+        raise ServeProblem("--in-cluster and --kubeconfig exclude each other")
+    if not offline and not settings.clustered:
+        if "KUBERNETES_SERVICE_HOST" not in os.environ:
+            raise ServeProblem("nothing to serve: give --bundle, --policies, --kubeconfig or --in-cluster")
+        from dataclasses import replace
+
+        settings = replace(settings, in_cluster=True)
+    if settings.kubeconfig is not None and settings.server_ip is None:
+        # Out of the cluster the API server can only call an address.
+        raise ServeProblem(
+            "--kubeconfig needs --server-ip, the address under which the API server reaches this process"
+        )
+    return settings
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM or SIGINT. 0 at the end, 2 when it cannot start."""
+    from runtime.observe.logs import set_up_logs
+
+    try:
+        settings = settings_of(args)
+        set_up_logs(settings.log_format, settings.verbosity)
+        return run_loop(_main(settings, args.ca_out))
+    except ServeProblem as problem:
+        print(f"thesmos serve: {problem}", file=sys.stderr)
+        return 2
+
+
+def run_loop(main: Any) -> int:
+    """Runs a coroutine on uvloop where it can be had, else on asyncio's own loop."""
+    factory = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return int(runner.run(main))
+
+
+async def _main(settings: Settings, ca_out: Path | None) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    if settings.clustered:
+        from runtime.controllers.cluster import run_in_cluster
+
+        return await run_in_cluster(settings, stop, ca_out)
+    from runtime.observe.metrics import Metrics
+    from runtime.webhook.live import Live, Snapshot
+
+    policies = load_policies(settings)
+    live, metrics = Live(), Metrics()
+    live.swap(Snapshot.of(policies))
+    serving = offline_certificate(settings)
+    write_ca(ca_out, serving)
+    async with serve(live, settings, metrics, serving) as port:
+        print(f"serving {len(policies.policies)} policies on https://{settings.host}:{port}", flush=True)
+        await stop.wait()
+    return 0
+
+
+def load_policies(settings: Settings) -> PolicySet:
+    """The policy set of bundles and policy files. Raises :class:`ServeProblem`."""
+    from runtime.bundles import BundleProblem, load_files, make_imports
+    from runtime.controllers.compilation import CompileProblem, compile_files
+    from runtime.policyset import PolicySet
+
+    try:
+        if not settings.policies:
+            return load_files(settings.bundles, tier=settings.tier)  # type: ignore[arg-type]
+        compiled = [c.bundle for c in compile_files(settings.policies) if c.bundle is not None]
+        given = [path.read_bytes() for path in settings.bundles]
+        return PolicySet.load([*given, *compiled], tier=settings.tier, imports=make_imports())  # type: ignore[arg-type]
+    except (BundleProblem, CompileProblem) as problem:
+        raise ServeProblem(str(problem)) from None
+    except OSError as error:
+        raise ServeProblem(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
+
+
+def offline_certificate(settings: Settings) -> Serving:
+    """The files that were given, or a fresh CA and certificate for this host. Raises :class:`ServeProblem`."""
+    from runtime.webhook.tls import CertificateProblem, Serving, make_ca, make_serving, read_pair
+
+    try:
+        if settings.tls_cert is not None and settings.tls_key is not None:
+            pair = read_pair(settings.tls_cert, settings.tls_key)
+            return Serving(pair, pair.cert)
+    except CertificateProblem as problem:
+        raise ServeProblem(str(problem)) from None
+    hosts = ["localhost", "127.0.0.1", "::1", settings.names.server_name, socket.gethostname()]
+    return make_serving(make_ca(), hosts)
+
+
+def write_ca(path: Path | None, serving: Serving) -> None:
+    """Leaves the CA bundle for callers. Raises :class:`ServeProblem`."""
+    if path is None:
+        return
+    try:
+        path.write_bytes(serving.ca)
+    except OSError as error:
+        raise ServeProblem(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+@contextlib.asynccontextmanager
+async def serve(
+    live: Live, settings: Settings, metrics: Metrics, serving: Serving, app: web.Application | None = None
+) -> AsyncIterator[int]:
+    """The webhook over TLS while the block runs; gives the port. Requests in flight are finished before it ends.
+
+    ``app`` replaces the plain application (a cluster adds routes). Raises :class:`ServeProblem`.
+    """
+    from aiohttp import web
+
+    from runtime.webhook.app import add_service_routes, build_app
+    from runtime.webhook.tls import CertificateProblem, server_context
+
+    try:
+        context = server_context(serving.pair)
+    except CertificateProblem as problem:
+        raise ServeProblem(str(problem)) from None
+    async with contextlib.AsyncExitStack() as stack:
+        runner = await _start(app or build_app(live, settings, metrics), stack)
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
+        await _listen(site, settings.host, settings.port)
+        if settings.metrics_port is not None:
+            plain = web.Application()
+            add_service_routes(plain, live, metrics)
+            plain_site = web.TCPSite(await _start(plain, stack), settings.host, settings.metrics_port)
+            await _listen(plain_site, settings.host, settings.metrics_port)
+        port: int = runner.addresses[0][1]
+        log.info("listening on https://%s:%d", settings.host, port)
+        yield port
+
+
+async def _start(app: web.Application, stack: contextlib.AsyncExitStack) -> web.AppRunner:
+    from aiohttp import web
+
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=float(MAXIMUM_TIMEOUT), keepalive_timeout=120.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    return runner
+
+
+async def _listen(site: web.TCPSite, host: str, port: int) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise ServeProblem(f"cannot listen on {host}:{port}: {reason}") from None
+
+
+def _port(text: str) -> int:
+    if text.isdigit() and int(text) < 65536:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no port (0 to 65535)")
+
+
+def _timeout(text: str) -> int:
+    if text.isdigit() and 1 <= int(text) <= MAXIMUM_TIMEOUT:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to {MAXIMUM_TIMEOUT}")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
