@@ -1,0 +1,166 @@
+"""Compiles policies and evaluates resources without a cluster: the common half of ``apply`` and ``test``.
+
+It runs the same bundle on the same VM as the webhook. Policies are compiled one by one, so that a refused one is known
+by name and leaves the others standing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runtime.cli.files import PolicyFile, identity
+from runtime.cli.problem import Problem
+from runtime.cli.values import NO_VALUES, Values, operation_of
+from runtime.engine import Engine, RuleResult
+from runtime.policyset import PolicyInfo, PolicySet, Tier
+from runtime.request import Request, RequestError, UserInfo, split_api_version
+
+if TYPE_CHECKING:
+    from compiler.diagnostics import Diagnostic
+    from compiler.source import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A policy that does not compile: its kind, its name (``namespace/name`` for a namespaced one) and why."""
+
+    kind: str
+    name: str
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def reason(self) -> str:
+        first = next((d for d in self.diagnostics if d.severity == "error"), None)
+        return first.message if first else "it does not compile"
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """What a command runs: the loaded set, and what was refused or remarked on the way."""
+
+    loaded: PolicySet
+    refused: tuple[Refused, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    exceptions: int = 0
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name by which a loaded policy may be called."""
+        return frozenset(n for p in self.loaded.policies for n in (p.name, p.key))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one policy said of one resource under one operation. ``patched`` is the resource as this policy left it."""
+
+    policy: PolicyInfo
+    resource: dict[str, Any]
+    operation: str
+    mutation: bool
+    results: tuple[RuleResult, ...]
+    patched: Any = field(repr=False)
+
+
+_bundles: dict[tuple[str, int, int], tuple[bytes | None, tuple[Any, ...]]] = {}
+"""Compiled documents by (digest of the file, position, level): a test suite names the same policy file many times."""
+
+
+def compile_document(document: Document, level: int = 2) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
+    """One document's bundle (None when it is refused) and its diagnostics; kept for the life of the process."""
+    from compiler import Options, compile_policies
+
+    digest = hashlib.sha256(f"{document.origin}\0{document.text}".encode("utf-8", "surrogatepass")).hexdigest()
+    key = (digest, document.index, level)
+    known = _bundles.get(key)
+    if known is None:
+        result = compile_policies([document], options=Options(level=level))
+        known = (result.bundle, tuple(result.diagnostics))
+        _bundles[key] = known
+    return known
+
+
+def load_policies(
+    files: Iterable[PolicyFile],
+    *,
+    bundles: Sequence[bytes] = (),
+    exceptions: Iterable[Document] = (),
+    tier: Tier = "2",
+    level: int = 2,
+) -> Policies:
+    """Compiles the documents of files and joins them with ready bundles and exceptions into one set."""
+    parts = list(bundles)
+    refused: list[Refused] = []
+    diagnostics: list[Diagnostic] = []
+    count = 0
+    documents = [d for file in files for d in file.documents]
+    for document in [*documents, *exceptions]:
+        bundle, found = compile_document(document, level)
+        diagnostics += found
+        if document.value.get("kind") == "PolicyException":
+            count += 1
+        if bundle is None:
+            _, kind, namespace, name = identity(document.value)
+            shown = name if "Cluster" in kind or not namespace else f"{namespace}/{name}"
+            refused.append(Refused(kind, shown, found))
+        else:
+            parts.append(bundle)
+    return Policies(PolicySet.load(parts, tier=tier), tuple(refused), tuple(diagnostics), count)
+
+
+def evaluate(
+    policies: PolicySet,
+    resource: dict[str, Any],
+    *,
+    values: Values = NO_VALUES,
+    user: UserInfo | None = None,
+    operation: str | None = None,
+) -> list[Answer]:
+    """Every policy's answer on a resource: the mutating ones in order, each on what the one before left, then the
+    validating ones on the result. ``operation`` wins over the values' own."""
+    engine = Engine(policies)
+    mutating = {id(rule.policy) for rule in policies.rules if rule.kind == "mutate"}
+    validating = {id(rule.policy) for rule in policies.rules if rule.kind == "validate"}
+    answers: list[Answer] = []
+    current = resource
+    for policy in policies.policies:
+        if id(policy) in mutating:
+            request = offline_request(current, policy, values, user, operation)
+            response = engine.evaluate(request, "mutate", full=True, only=[policy])
+            answers.append(Answer(policy, resource, request.operation, True, response.results, response.resource))
+            if response.patched is not None:
+                current = response.patched
+    for policy in policies.policies:
+        if id(policy) in validating or id(policy) not in mutating:
+            request = offline_request(current, policy, values, user, operation)
+            response = engine.evaluate(request, "validate", full=True, only=[policy])
+            answers.append(Answer(policy, resource, request.operation, False, response.results, current))
+    return answers
+
+
+def offline_request(
+    resource: dict[str, Any], policy: PolicyInfo, values: Values, user: UserInfo | None, operation: str | None
+) -> Request:
+    """The request that stands for a resource, with the variables that this policy sees."""
+    api_version, kind, namespace, name = identity(resource)
+    variables = values.variables(policy.name, name)
+    operation = operation or operation_of(variables)
+    variables["request.operation"] = operation
+    group, version = split_api_version(api_version)
+    full_kind = None
+    for sub in values.subresources:
+        if (sub.group, sub.version, sub.kind) == (group, version, kind):
+            full_kind = (*sub.parent, sub.name)
+    try:
+        return Request.from_resource(
+            resource,
+            operation,
+            user=user,
+            namespace_labels=values.labels(namespace),
+            values=variables,
+            kind=full_kind,
+        )
+    except RequestError as error:
+        raise Problem(f"values for policy {policy.name} and resource {name}: {error}") from None

@@ -1,0 +1,1 @@
+"""Runs the public conformance data and counts strictly: ``python -m tests.conformance``."""
