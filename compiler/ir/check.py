@@ -165,6 +165,8 @@ class _Checker:
                     raise self.fail(f"local {expr.name} is read before it is set")
                 return self.kinds[expr.name], known
             case Load():
+                if not expr.path:
+                    raise self.fail("a load has no path")
                 return "V", known
             case Op():
                 return self.op(expr, known)

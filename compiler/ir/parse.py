@@ -38,6 +38,7 @@ from compiler.ir.ops import (
     Set,
     Stmt,
 )
+from vm.isa import BY_NAME, Imm
 from vm.values import MISSING, Err
 
 _WORD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$./-]*")
@@ -340,6 +341,8 @@ def _expr(r: _Reader) -> Expr:
             if imm:
                 r.need(",")
             imm.append(_const(r))
+    if word in BY_NAME and BY_NAME[word].imm == (Imm.PATH,):
+        imm = [tuple(path) for path in imm]
     return Op(word, _args(r), tuple(imm))
 
 

@@ -32,6 +32,7 @@ from compiler.ir.ops import (
     Set,
     Stmt,
 )
+from vm.values import canonical_key
 
 Rewrite: TypeAlias = Callable[[Expr], Expr]
 Body: TypeAlias = tuple[Stmt, ...]
@@ -190,3 +191,21 @@ def iter_exprs(body: Body) -> Iterator[Expr]:
     for stmt in iter_stmts(body):
         for expr in own_exprs(stmt):
             yield from iter_expr(expr)
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """Whether two expressions are the same text. Python's ``==`` on nodes takes ``1``, ``1.0`` and ``True`` for one constant,
+    so constants are compared once more, by kind."""
+    return a == b and _constants(a) == _constants(b)
+
+
+def _constants(expr: Expr) -> list[object]:
+    found: list[object] = []
+    for e in iter_expr(expr):
+        if isinstance(e, Const):
+            found.append(canonical_key(e.value))
+        elif isinstance(e, Op):
+            found.extend(map(canonical_key, e.imm))
+        elif isinstance(e, Block):
+            found.extend(c for inner in iter_exprs(e.body) for c in _constants(inner))
+    return found

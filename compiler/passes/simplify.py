@@ -1,0 +1,158 @@
+"""Boolean and structural laws on the IR.
+
+Conditions are two-valued here (kind ``B`` holds no error), so the classical laws hold as long as nothing with an effect is
+dropped: ``not not x = x``, ``x && true = x``, ``x && false = false`` (for what stands behind the false, and before it when it is
+pure), the same for ``||``, and choice on a constant. Before and after::
+
+    if not(not(and(is_map(%x), true)))      if is_map(%x)
+      return o_pass()                         return o_pass()
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.ir.build import FALSE, TRUE, negate
+from compiler.ir.ops import And, Block, Choose, Const, Do, Expr, Function, If, Load, Module, Op, Or, Return, Set, Stmt
+from compiler.ir.types import is_pure, kind_of
+from compiler.ir.walk import map_functions, rewrite_function, same
+
+_KIND_TEST: Final = {"is_list": "L", "is_map": "M", "is_text": "S", "is_err": "E"}
+_KIND_CAST: Final = {
+    "as_list": "L",
+    "as_map": "M",
+    "as_text": "S",
+    "to_text": "S",
+    "absent_null": "BISLME",
+    "j_found": "BISLM",
+}
+_NEVER: Final = {"is_missing": "BISLME", "is_null": "BISLME", "is_absent": "BISLME", "err_code": "BISLM"}
+
+
+def simplify(m: Module) -> Module:
+    """The module with the laws applied bottom-up to every function."""
+    functions = {fn.name: fn for fn in m.functions}
+    return map_functions(m, lambda fn: _function(fn, functions))
+
+
+def _function(fn: Function, functions: dict[str, Function]) -> Function:
+    kinds = fn.locals
+
+    def expr(e: Expr) -> Expr:
+        match e:
+            case Op("not", (inner,)):
+                return _not(inner, e)
+            case And():
+                return join(e.terms, True, e)
+            case Or():
+                return join(e.terms, False, e)
+            case Choose():
+                return _choose(e)
+            case Block((), value):
+                return value
+            case Op("get", (Load(path),), (str() as key,)):
+                return Load((*path, key))
+            case Op(name, (arg,)):
+                kind = kind_of(arg, kinds, functions)
+                if kind in _KIND_CAST.get(name, ""):
+                    return arg
+                if kind != "V" and name in _KIND_TEST and is_pure(arg):
+                    return Const(kind == _KIND_TEST[name])
+                if kind in _NEVER.get(name, "") and is_pure(arg):
+                    return FALSE
+                if kind == "B" and name == "is_true":
+                    return arg
+                if kind == "B" and name == "is_false":
+                    return negate(arg)
+        return e
+
+    return rewrite_function(fn, expr, _body)
+
+
+def _not(inner: Expr, whole: Expr) -> Expr:
+    match inner:
+        case Op("not", (twice,)):
+            return twice
+        case Const(bool() as value):
+            return Const(not value)
+        case And(terms) if all(isinstance(t, Op) and t.name == "not" for t in terms):
+            return Or(tuple(negate(t) for t in terms))
+        case Or(terms) if all(isinstance(t, Op) and t.name == "not" for t in terms):
+            return And(tuple(negate(t) for t in terms))
+    return whole
+
+
+def join(terms: tuple[Expr, ...], unit: bool, whole: Expr) -> Expr:
+    """A conjunction (``unit`` true) or disjunction (false) without nesting, units, doubles and what is never reached."""
+    flat: list[Expr] = []
+    for term in terms:
+        if isinstance(term, And if unit else Or):
+            flat.extend(term.terms)
+        else:
+            flat.append(term)
+    kept: list[Expr] = []
+    for term in flat:
+        if isinstance(term, Const):
+            if term.value is unit:
+                continue
+            if all(map(is_pure, kept)):
+                return term
+            kept.append(term)
+            break
+        if not (is_pure(term) and any(same(term, k) for k in kept)):
+            kept.append(term)
+    if not kept:
+        return TRUE if unit else FALSE
+    if len(kept) == 1:
+        return kept[0]
+    new = tuple(kept)
+    if len(new) == len(terms) and all(a is b for a, b in zip(new, terms, strict=True)):
+        return whole
+    return And(new) if unit else Or(new)
+
+
+def _choose(e: Choose) -> Expr:
+    match e:
+        case Choose(Const(value), then, other):
+            return then if value is True else other
+        case Choose(cond, Const(True), Const(False)):
+            return cond
+        case Choose(cond, Const(False), Const(True)):
+            return negate(cond)
+        case Choose(cond, then, other) if is_pure(cond) and is_pure(then) and same(then, other):
+            return then
+        case Choose(Op("not", (cond,)), then, other):
+            return Choose(cond, other, then)
+    return e
+
+
+def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    changed = False
+    for stmt in body:
+        new = _stmt(stmt)
+        changed = changed or len(new) != 1 or new[0] is not stmt
+        out.extend(new)
+    return tuple(out) if changed else body
+
+
+def _stmt(stmt: Stmt) -> tuple[Stmt, ...]:
+    match stmt:
+        case If(Const(value), then, other):
+            return then if value is True else other
+        case If(cond, (), ()):
+            return () if is_pure(cond) else (Do(cond, stmt.at),)
+        case If(cond, (), other):
+            return (If(negate(cond), other, (), stmt.at),)
+        case If(Op("not", (cond,)), then, other) if other:
+            return (If(cond, other, then, stmt.at),)
+        case Do(value) if is_pure(value):
+            return ()
+        # What a statement evaluates first needs no block: its statements may stand on their own.
+        case Set(name, Block(inner, value)):
+            return (*inner, Set(name, value, stmt.at))
+        case Return(Block(inner, value)):
+            return (*inner, Return(value, stmt.at))
+        case If(Block(inner, value), then, other):
+            return (*inner, If(value, then, other, stmt.at))
+    return (stmt,)
