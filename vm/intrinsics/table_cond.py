@@ -10,6 +10,7 @@ from typing import Final
 from vm.catalogue import Intrinsic
 
 _BODY: Final = "vm.intrinsics.conditions:"
+_FUNCTION: Final = {"in": "in_"}
 
 _NUMERIC: Final = (
     ("greater", "the key is greater than the value: numbers, durations, quantities, versions"),
@@ -42,5 +43,8 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         sized=(0, 1),
     ),
     *(Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + name, doc, fuel=3, sized=(0, 1)) for name, doc in _NUMERIC),
-    *(Intrinsic(f"cond.{name}", ("V", "V"), "B", f"{_BODY}{name}", doc, fuel=4, metered=True) for name, doc in _SETS),
+    *(
+        Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + _FUNCTION.get(name, name), doc, fuel=4, metered=True)
+        for name, doc in _SETS
+    ),
 )

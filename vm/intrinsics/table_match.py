@@ -38,7 +38,7 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         "match.annotations",
         ("V", "V"),
         "B",
-        _BODY + "annotations",
+        _BODY + "annotated",
         "every wanted annotation is there, wildcards in key and value",
         fuel=4,
         metered=True,

@@ -10,7 +10,7 @@ from grammar.loader import load
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """``anchor`` is ``""`` for a conditional ``(name)``, else ``=``, ``X``, ``^``, ``<`` or ``+``; None for a plain key."""
+    """``anchor`` is ``""`` in a conditional ``(name)``, else ``=``, ``X``, ``^``, ``<`` or ``+``; a plain key: None."""
 
     anchor: str | None
     name: str

@@ -97,6 +97,9 @@ def test_a_matcher_on_one_value_does_not_look_into_lists() -> None:
     assert not compile_matcher(compile_scalar("a*"))([])
 
 
+FOREIGN: list[Any] = [None, [], [{}], ["a"], ["a", []], ["a", [[]]], ["a", [[["~", "x"]]]], [1, [[["=", "a"]]]]]
+
+
 @pytest.mark.parametrize("data", FOREIGN)
 def test_a_foreign_json_form_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match=r"pattern|term"):

@@ -1,0 +1,151 @@
+"""Operators of conditions: the examples and quirks of the semantics, one line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vm.functions import INTRINSICS, resolve
+from vm.host import Meter
+
+T, F = True, False
+
+CASES: list[tuple[str, Any, Any, bool]] = [
+    # Equals
+    ("equals", True, True, T),
+    ("equals", True, "true", F),
+    ("equals", 1, True, F),
+    ("equals", True, 1, F),
+    ("equals", 8, "8", T),
+    ("equals", 8, 8.0, T),
+    ("equals", 8, 8.5, F),
+    ("equals", "8", 8, T),
+    ("equals", "8.5", 8.5, T),
+    ("equals", 8.0, 8, T),
+    ("equals", 8.5, "8.5", T),
+    ("equals", 8.5, 8, F),
+    ("equals", "1h", 3600, T),
+    ("equals", "1h", "60m", T),
+    ("equals", "1h", "x", F),
+    ("equals", "0", "0s", F),
+    ("equals", "1Gi", "1024Mi", T),
+    ("equals", "nginx", "ngi*", T),
+    ("equals", "ngi*", "nginx", F),
+    ("equals", "10", "*", F),
+    ("equals", "10", "", F),
+    ("equals", "", "", T),
+    ("equals", "a", None, F),
+    ("equals", None, None, F),
+    ("equals", [1, 2], [1, 2], T),
+    ("equals", [1, 2], [2, 1], F),
+    ("equals", [1], "1", F),
+    ("equals", {"a": [1]}, {"a": [1]}, T),
+    ("equals", {"a": 1}, [], F),
+    # NotEquals
+    ("not_equals", None, 5, F),
+    ("not_equals", None, None, F),
+    ("not_equals", "a", 5, T),
+    ("not_equals", "a", "b", T),
+    ("not_equals", "100Mi", "not-a-quantity", T),
+    ("not_equals", "100Mi", "", T),
+    ("not_equals", "1h", 3600, F),
+    ("not_equals", 8, [], T),
+    ("not_equals", [1], [1], F),
+    # numeric
+    ("greater", 5, 3, T),
+    ("greater", 5, 5, F),
+    ("greater", 5, "3", T),
+    ("greater", 5.5, "x", F),
+    ("greater", "24h", "8h", T),
+    ("greater", 4000, "1h", T),
+    ("greater", "1Gi", "1000Mi", T),
+    ("greater", "1.10.0", "1.9.0", T),
+    ("greater", "1.10.0", "1.9", F),
+    ("greater", True, 0, F),
+    ("greater", None, 0, F),
+    ("greater", [1], 0, F),
+    ("greater", "a", "b", F),
+    ("greater_or_equals", "5", 5, T),
+    ("less", "1", "1Gi", T),
+    ("less", "4", 5, T),
+    ("less_or_equals", 5, 5.0, T),
+    ("less_or_equals", "1.9.0-alpha", "1.9.0", T),
+    # durations
+    ("duration_greater", "2h", 3600, T),
+    ("duration_greater", 10, 9, T),
+    ("duration_less", "1h", "x", F),
+    ("duration_less_or_equals", "1h", 3600, T),
+    ("duration_greater_or_equals", "0", 0, T),
+    ("duration_less", "5", 6, F),
+    # sets, scalar key
+    ("any_in", "a", ["a", "b"], T),
+    ("any_in", "a*", ["abc"], T),
+    ("any_in", "abc", ["a*"], T),
+    ("all_in", "c", ["a", "b"], F),
+    ("any_not_in", "c", ["a", "b"], T),
+    ("all_not_in", "a", ["a*"], F),
+    ("any_in", 3.0, ["3"], T),
+    ("any_in", True, ["true"], T),
+    ("any_in", 5, "1-10", T),
+    ("any_not_in", 5, "1-10", F),
+    ("any_in", "nginx", "ng*", T),
+    ("any_in", "a", '["a","b"]', T),
+    ("any_in", "a*", '["abc"]', F),
+    ("any_in", "b", "a", F),
+    ("any_not_in", "b", "a", T),
+    ("any_not_in", "b", '{"a": 1}', F),
+    ("any_in", "b", "5", F),
+    ("any_not_in", "b", "5", F),
+    ("any_not_in", "a", 5, F),
+    ("any_not_in", "a", None, F),
+    ("any_in", None, ["a"], F),
+    ("any_not_in", None, ["a"], F),
+    ("all_not_in", {"a": 1}, ["a"], F),
+    # sets, list key
+    ("any_in", ["a", "x"], ["a", "b"], T),
+    ("all_in", ["a", "x"], ["a", "b"], F),
+    ("any_not_in", ["a", "x"], ["a", "b"], T),
+    ("all_not_in", ["a", "x"], ["a", "b"], F),
+    ("all_not_in", ["y", "x"], ["a", "b"], T),
+    ("any_in", [], ["a"], F),
+    ("all_in", [], ["a"], T),
+    ("any_not_in", [], ["a"], F),
+    ("all_not_in", [], ["a"], T),
+    ("any_in", [5], 5, T),
+    ("all_in", [5], 5, F),
+    ("any_not_in", [5], 6, T),
+    ("all_not_in", [5], 6, F),
+    ("any_in", ["a"], "a", T),
+    ("any_not_in", ["a"], "a", F),
+    ("any_in", [5, 50], "1-10", T),
+    ("all_in", [5, 50], "1-10", F),
+    ("any_not_in", [5, 50], "1-10", T),
+    ("all_not_in", [5, 50], "1-10", F),
+    ("all_in", ["a", "b"], '["a", "b", "c"]', T),
+    ("any_in", ["ab", "c"], "a*", T),
+    ("any_in", ["a"], {"a": 1}, F),
+    # deprecated
+    ("in", "a", ["a"], T),
+    ("in", "abc", ["a*"], T),
+    ("in", 5, "1-10", F),
+    ("in", "b", "a", F),
+    ("not_in", "b", "a", F),
+    ("not_in", "b", '["a"]', T),
+    ("in", True, ["true"], F),
+    ("in", ["a", "b"], ["a", "b", "c"], T),
+    ("in", ["a*"], ["abc"], F),
+    ("not_in", ["a", "x"], ["a"], T),
+    ("not_in", ["a"], ["a", "b"], F),
+    ("in", ["a"], "a", T),
+    ("not_in", ["a"], "a", T),
+    ("in", [1], [1], F),
+    ("not_in", [1], ["a"], F),
+]
+
+
+@pytest.mark.parametrize(("name", "key", "value", "expected"), CASES)
+def test_operator(name: str, key: Any, value: Any, expected: bool) -> None:
+    entry, body = INTRINSICS[f"cond.{name}"], resolve(f"cond.{name}")
+    got = body(Meter(), key, value) if entry.metered else body(key, value)
+    assert got is expected
