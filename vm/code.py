@@ -161,7 +161,8 @@ class Debug:
 @dataclass(frozen=True, slots=True)
 class Module:
     """A bundle in memory. ``patterns`` are JSON forms of ``vm.scalar.ScalarPattern``; ``cells`` are the init functions
-    of the context cells; ``index`` is :func:`build_index` of the policies."""
+    of the context cells; ``index`` is :func:`build_index` of the policies; ``extra`` are optional sections that this version
+    does not know, as (number, bytes)."""
 
     constants: tuple[Value, ...] = ()
     paths: tuple[PathKey, ...] = ()
@@ -174,6 +175,7 @@ class Module:
     index: tuple[IndexEntry, ...] = ()
     debug: Debug | None = None
     header: Header = field(default_factory=Header)
+    extra: tuple[tuple[int, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,72 @@
+"""Fuel for work whose size is known only at run time; both tiers charge it through these functions, at the same points.
+
+The fuel of straight code is summed by the verifier (``vm.structure``). What goes over data (comparing, joining, writing as
+text, sorting keys, intrinsics that say so in their catalogue entry) pays for the data on top.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vm.host import Meter, Outcome, Status
+from vm.values import Err, Value
+
+CHUNK: Final = 6
+"""Bulk work costs one unit of fuel for 2**CHUNK items, nodes or characters."""
+SIZED: Final = frozenset({str, list, dict})
+
+
+def measure(v: Value, meter: Meter) -> None:
+    """Charges for every node and character of a value that the program built: it may hold the same part many times over."""
+    t = type(v)
+    if t is not list and t is not dict:
+        if t is str:
+            meter.charge(len(v) >> CHUNK)
+        return
+    stack = [v]
+    seen = 0
+    while stack:
+        x = stack.pop()
+        t = type(x)
+        if t is str:
+            seen += len(x)
+        elif t is list:
+            stack.extend(x)
+        elif t is dict:
+            stack.extend(x.values())
+            seen += len(x)
+        seen += 1
+        if seen >> CHUNK:
+            meter.charge(seen >> CHUNK)
+            seen &= (1 << CHUNK) - 1
+
+
+def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: list[Value], meter: Meter) -> None:
+    """What an intrinsic owes for its operands: the length of those its catalogue entry lists, all of those built here."""
+    n = 0
+    for i in sized:
+        v = args[i]
+        if type(v) in SIZED:
+            n += len(v) >> CHUNK
+    if n:
+        meter.charge(n)
+    for i in measured:
+        measure(args[i], meter)
+
+
+def pairs(m: dict[str, Value], meter: Meter) -> list[tuple[str, Value]]:
+    """What ``each_pair`` goes over: keys in sorted order, paid for by their number."""
+    meter.charge(len(m) >> CHUNK)
+    return [(k, m[k]) for k in sorted(m)]
+
+
+def received(reply: Value, meter: Meter) -> Value:
+    """A reply of the host, paid for by its size."""
+    measure(reply, meter)
+    return reply
+
+
+def exhausted(result_kind: str, meter: Meter) -> Outcome | Err:
+    """What a run that used up its fuel answers: an error outcome for a rule, an ``Err`` for any other function."""
+    text = f"the evaluation used up its fuel of {meter.limit} units"
+    return Outcome(Status.ERROR, text) if result_kind == "O" else Err("fuel", text)

@@ -1,0 +1,497 @@
+"""Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means in time.
+
+:func:`interpret` lays out each function once as a list of triples ``(number, a, b)``: jumps resolved, ``end`` of an ``if`` gone, a
+test and the ``if`` behind it fused, immediates replaced by what they stand for. One generator runs them all, with frames of its own
+for calls, so that an ``await`` anywhere suspends the whole run by one ``yield``. ``runtime.policyset`` and the tests call it.
+
+The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+from vm.fuel import charge_operands, exhausted, measure, pairs
+from vm.functions import resolve
+from vm.host import HOST_CALLS, NOTHING, PASSED, Execution, HostCall, Meter, OutOfFuel
+from vm.semantics import METERED, SEMANTICS
+from vm.structure import LOOPS
+from vm.values import MISSING, Value
+from vm.verify import VerifiedFunction, VerifiedModule
+
+
+class Program(Protocol):
+    """A module ready to run; both tiers are one."""
+
+    def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
+        """Runs a function without parameters as a generator of host calls; its value is the function's."""
+
+    def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
+        """Runs a function that cannot suspend. ``ValueError`` for one that may."""
+
+
+# Numbers of the laid-out code, the commonest first: the loop finds them in this order.
+_LOCAL_GET, _LOCAL, _SET, _IF, _IF_NOT, _PATH, _IF_LEAF, _RET = range(8)
+_IF_ABSENT, _IF_PRESENT, _IF_MISSING, _IF_LIST, _IF_MAP, _NEXT_ELEMENT, _JUMP, _CONST, _EACH, _LEAF = range(8, 18)
+_ONE, _GET, _TEE, _INVOKE_1, _INVOKE_2, _INVOKE, _CALL, _TWO, _ONE_IMM, _POP, _ZERO = range(18, 29)
+_NEXT_INDEX, _EACH_INDEX, _NEXT_PAIR, _EACH_PAIR, _BREAK, _APPEND, _PUT, _PUT_KEY = range(29, 37)
+_TWO_METER, _ONE_METER, _CONCAT, _CELL, _AWAIT, _DROP_JUMP, _J_PATH, _NOP = range(37, 45)
+
+_UNSET: Final = object()
+"""A cell that has not run yet. No value of a program is this object."""
+_DONE: Final = object()
+
+_FUSED: Final = {
+    "not": _IF_NOT,
+    "is_absent": _IF_ABSENT,
+    "is_missing": _IF_MISSING,
+    "is_list": _IF_LIST,
+    "is_map": _IF_MAP,
+    "p_leaf": _IF_LEAF,
+    "p_scalar": _IF_LEAF,
+}
+_CONSTANTS: Final[dict[str, Value]] = {
+    "true": True,
+    "false": False,
+    "null": None,
+    "missing": MISSING,
+    "o_pass": PASSED,
+    "o_none": NOTHING,
+}
+_LOOP_STARTS: Final = {
+    "each": (_EACH, _NEXT_ELEMENT),
+    "each_index": (_EACH_INDEX, _NEXT_INDEX),
+    "each_pair": (_EACH_PAIR, _NEXT_PAIR),
+}
+
+Code = list[tuple[int, Any, Any]]
+
+
+class _Function:
+    __slots__ = ("code", "cost", "locals", "may_suspend", "params", "result", "scope")
+
+    def __init__(self, fn: VerifiedFunction) -> None:
+        self.code: Code = []
+        self.cost = fn.cost
+        self.params = fn.params
+        self.locals = [None] * (len(fn.locals) - fn.params)
+        self.result = fn.result
+        self.may_suspend = fn.may_suspend
+        self.scope = fn.scope
+
+
+def interpret(m: VerifiedModule) -> Program:
+    """The program of a module on tier 1."""
+    return _Interpreter(m)
+
+
+class _Interpreter:
+    def __init__(self, m: VerifiedModule) -> None:
+        self._functions = [_Function(fn) for fn in m.functions]
+        self._cells = m.cells
+        for fn, target in zip(m.functions, self._functions, strict=True):
+            target.code = _Layout(m, fn, self._functions).code()
+
+    def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
+        if self._functions[fn].may_suspend:
+            raise ValueError(f"function {fn} may suspend")
+        try:
+            next(self._execute(self._functions[fn], root, meter))
+        except StopIteration as stop:
+            return stop.value
+        raise AssertionError("a function that cannot suspend did")
+
+    def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
+        return self._execute(self._functions[fn], root, meter)
+
+    def _execute(self, fn: _Function, root: dict[str, Any], meter: Meter) -> Execution:
+        if fn.params:
+            raise ValueError("a function with parameters is not started from outside")
+        result_kind = fn.result
+        scope = fn.scope
+        cells: list[Any] = [_UNSET] * len(self._cells)
+        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int]] = []
+        code = fn.code
+        pc = 0
+        local = fn.locals.copy()
+        stack: list[Value] = []
+        push = stack.append
+        pop = stack.pop
+        loops: list[Any] = []
+        cell = -1
+        missing = MISSING
+        v: Any
+        try:
+            meter.left -= fn.cost
+            if meter.left < 0:
+                raise OutOfFuel
+            while True:
+                op, a, b = code[pc]
+                pc += 1
+                if op == 0:  # local_get
+                    v = local[a]
+                    push(v.get(b, missing) if type(v) is dict else missing)
+                elif op == 1:  # local
+                    push(local[a])
+                elif op == 2:  # set
+                    local[a] = pop()
+                elif op == 3:  # if
+                    if not pop():
+                        pc = b
+                elif op == 4:  # not, if
+                    if pop():
+                        pc = b
+                elif op == 5:  # path
+                    v = root
+                    for k in a:
+                        if type(v) is not dict:
+                            v = missing
+                            break
+                        v = v.get(k, missing)
+                    push(v)
+                elif op == 6:  # p_leaf or p_scalar, if
+                    if not a(pop()):
+                        pc = b
+                elif op == 7:  # ret
+                    v = pop()
+                    if not frames:
+                        return v
+                    if cell >= 0:
+                        cells[cell] = v
+                    code, pc, local, stack, loops, cell = frames.pop()
+                    push = stack.append
+                    pop = stack.pop
+                    push(v)
+                elif op < 18:
+                    if op == 8:  # is_absent, if
+                        v = pop()
+                        if v is not None and v is not missing:
+                            pc = b
+                    elif op == 9:  # is_absent, not, if
+                        v = pop()
+                        if v is None or v is missing:
+                            pc = b
+                    elif op == 10:  # is_missing, if
+                        if pop() is not missing:
+                            pc = b
+                    elif op == 11:  # is_list, if
+                        if type(pop()) is not list:
+                            pc = b
+                    elif op == 12:  # is_map, if
+                        if type(pop()) is not dict:
+                            pc = b
+                    elif op == 13:  # end of each
+                        v = next(loops[-1], _DONE)
+                        if v is _DONE:
+                            loops.pop()
+                        else:
+                            slot, cost = a
+                            local[slot] = v
+                            pc = b
+                            meter.left -= cost
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 14:  # else, next
+                        pc = b
+                    elif op == 15:  # const
+                        push(a)
+                    elif op == 16:  # each
+                        loops.append(iter(pop()))
+                        pc = b
+                    else:  # p_leaf, p_scalar
+                        push(a(pop()))
+                elif op < 29:
+                    if op == 18:
+                        push(a(pop()))
+                    elif op == 19:  # get
+                        v = pop()
+                        push(v.get(a, missing) if type(v) is dict else missing)
+                    elif op == 20:  # tee
+                        local[a] = stack[-1]
+                    elif op == 21:
+                        push(a(pop()))
+                    elif op == 22:
+                        v = pop()
+                        push(a(pop(), v))
+                    elif op == 23:  # invoke
+                        body, n, sized, measured, metered = a
+                        args = stack[-n:] if n else []
+                        if n:
+                            del stack[-n:]
+                        if sized or measured:
+                            charge_operands(sized, measured, args, meter)
+                        push(body(meter, *args) if metered else body(*args))
+                    elif op == 24:  # call
+                        frames.append((code, pc, local, stack, loops, cell))
+                        n = a.params
+                        local = stack[-n:] + a.locals if n else a.locals.copy()
+                        if n:
+                            del stack[-n:]
+                        code = a.code
+                        pc = 0
+                        stack = []
+                        push = stack.append
+                        pop = stack.pop
+                        loops = []
+                        cell = b
+                        meter.left -= a.cost
+                        if meter.left < 0:
+                            raise OutOfFuel
+                    elif op == 25:
+                        v = pop()
+                        push(a(pop(), v))
+                    elif op == 26:
+                        push(a(pop(), b))
+                    elif op == 27:  # pop
+                        pop()
+                    else:
+                        push(a())
+                elif op < 37:
+                    if op == 29:  # end of each_index
+                        v = next(loops[-1], _DONE)
+                        if v is _DONE:
+                            loops.pop()
+                        else:
+                            item, at, cost = a
+                            local[at], local[item] = v
+                            pc = b
+                            meter.left -= cost
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 30:  # each_index
+                        loops.append(enumerate(pop()))
+                        pc = b
+                    elif op == 31:  # end of each_pair
+                        v = next(loops[-1], _DONE)
+                        if v is _DONE:
+                            loops.pop()
+                        else:
+                            key, at, cost = a
+                            local[key], local[at] = v
+                            pc = b
+                            meter.left -= cost
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 32:  # each_pair
+                        loops.append(iter(pairs(pop(), meter)))
+                        pc = b
+                    elif op == 33:  # break
+                        loops.pop()
+                        if a:
+                            del stack[-a:]
+                        pc = b
+                    elif op == 34:  # append
+                        v = pop()
+                        stack[-1].append(v)
+                    elif op == 35:  # put
+                        v = pop()
+                        stack[-1][a] = v
+                    else:  # put_key
+                        v = pop()
+                        key = pop()
+                        stack[-1][key] = v
+                elif op == 37:
+                    v = pop()
+                    push(a(pop(), v, meter))
+                elif op == 38:
+                    push(a(pop(), meter))
+                elif op == 39:  # concat
+                    args = stack[-a:] if a else []
+                    if a:
+                        del stack[-a:]
+                    push(b(*args, meter))
+                elif op == 40:  # cell
+                    v = cells[a]
+                    if v is not _UNSET:
+                        push(v)
+                    else:
+                        frames.append((code, pc, local, stack, loops, cell))
+                        code = b.code
+                        pc = 0
+                        local = b.locals.copy()
+                        stack = []
+                        push = stack.append
+                        pop = stack.pop
+                        loops = []
+                        cell = a
+                        meter.left -= b.cost
+                        if meter.left < 0:
+                            raise OutOfFuel
+                elif op == 41:  # await
+                    v = yield HostCall(a, pop(), scope)
+                    measure(v, meter)
+                    push(v)
+                elif op == 42:  # next, with values to drop
+                    del stack[-a:]
+                    pc = b
+                elif op == 43:  # j_path
+                    push(b(root, a))
+        except OutOfFuel:
+            return exhausted(result_kind, meter)
+
+
+class _Layout:
+    """Lays out one function; ``at`` maps its instructions to places in the code made."""
+
+    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, functions: list[_Function]) -> None:
+        self.m = m
+        self.fn = fn
+        self.functions = functions
+        self.out: Code = []
+        self.fixes: list[tuple[int, int]] = []
+        self.at: list[int] = []
+
+    def emit(self, number: int, a: Any = None, b: Any = None, *, to: int | None = None) -> None:
+        """``to`` is the instruction that the place ``b`` of this one jumps to, filled in at the end."""
+        if to is not None:
+            self.fixes.append((len(self.out), to))
+        self.out.append((number, a, b))
+
+    def code(self) -> Code:
+        instrs = self.fn.instrs
+        i = 0
+        while i < len(instrs):
+            self.at.append(len(self.out))
+            used = self.fuse(i)
+            if used:
+                self.at.extend([len(self.out) - 1] * (used - 1))
+                i += used
+            else:
+                self.one(i)
+                i += 1
+        self.at.append(len(self.out))
+        for place, to in self.fixes:
+            number, a, _ = self.out[place]
+            self.out[place] = (number, a, self.at[to])
+        return self.out
+
+    def fuse(self, i: int) -> int:
+        """Lays out a test with the ``if`` behind it as one; answers how many instructions that took, 0 for none."""
+        instrs = self.fn.instrs
+        first = instrs[i].op.name
+        names = [ins.op.name for ins in instrs[i : i + 3]]
+        if names == ["is_absent", "not", "if"]:
+            self.emit(_IF_PRESENT, to=self.other_arm(i + 2))
+            return 3
+        number = _FUSED.get(first)
+        if number is None or names[1:2] != ["if"]:
+            return 0
+        holds = None
+        if number == _IF_LEAF:
+            holds = self.m.leaf(instrs[i].a) if first == "p_leaf" else self.m.scalar(instrs[i].a)
+        self.emit(number, holds, to=self.other_arm(i + 1))
+        return 2
+
+    def other_arm(self, i: int) -> int:
+        """Where an ``if`` goes when its condition does not hold: behind its ``else`` or ``end``."""
+        return self.fn.partner[i] + 1
+
+    def one(self, i: int) -> None:
+        m, fn = self.m, self.fn
+        _, op, a, b = fn.instrs[i]
+        name = op.name
+        if name in _CONSTANTS:
+            self.emit(_CONST, _CONSTANTS[name])
+            return
+        if name in LOOPS:
+            self.emit(_LOOP_STARTS[name][0], to=fn.partner[i])
+            return
+        match name:
+            case "nop":
+                pass
+            case "const":
+                self.emit(_CONST, m.constants[a])
+            case "local":
+                self.emit(_LOCAL, a)
+            case "local_get":
+                self.emit(_LOCAL_GET, a, m.constants[b])
+            case "set":
+                self.emit(_SET, a)
+            case "tee":
+                self.emit(_TEE, a)
+            case "pop":
+                self.emit(_POP)
+            case "path":
+                self.emit(_PATH, m.paths[a])
+            case "j_path":
+                self.emit(_J_PATH, m.paths[a], SEMANTICS["j_path"])
+            case "get":
+                self.emit(_GET, m.constants[a])
+            case "if":
+                self.emit(_IF, to=self.other_arm(i))
+            case "else":
+                self.emit(_JUMP, to=fn.partner[i] + 1)
+            case "end":
+                self.end(i)
+            case "break":
+                self.emit(_BREAK, fn.drops[i], to=fn.partner[fn.partner[i]] + 1)
+            case "next":
+                self.emit(_DROP_JUMP if fn.drops[i] else _JUMP, fn.drops[i], to=fn.partner[fn.partner[i]])
+            case "ret":
+                self.emit(_RET)
+            case "call":
+                self.emit(_CALL, self.functions[a], -1)
+            case "cell":
+                self.emit(_CELL, a, self.functions[m.cells[a]])
+            case "invoke":
+                self.invoke(i)
+            case "await":
+                self.emit(_AWAIT, HOST_CALLS[a])
+            case "append":
+                self.emit(_APPEND)
+            case "put":
+                self.emit(_PUT, m.constants[a])
+            case "put_key":
+                self.emit(_PUT_KEY)
+            case "concat":
+                self.emit(_CONCAT, a, SEMANTICS["concat"])
+            case "p_leaf":
+                self.emit(_LEAF, m.leaf(a))
+            case "p_scalar":
+                self.emit(_LEAF, m.scalar(a))
+            case _:
+                self.computing(i)
+
+    def end(self, i: int) -> None:
+        opener = self.fn.partner[i]
+        ins = self.fn.instrs[opener]
+        if ins.op.name in LOOPS:
+            cost = self.fn.loops[opener]
+            a = (ins.a, cost) if ins.op.name == "each" else (ins.a, ins.b, cost)
+            self.emit(_LOOP_STARTS[ins.op.name][1], a, to=opener + 1)
+
+    def computing(self, i: int) -> None:
+        """An instruction that its function in ``vm.semantics`` does."""
+        _, op, a, _ = self.fn.instrs[i]
+        body = SEMANTICS[op.name]
+        metered = op.name in METERED
+        imm = self.m.constants[a] if op.imm else None
+        match len(op.pops), bool(op.imm), metered:
+            case 0, False, False:
+                self.emit(_ZERO, body)
+            case 1, False, False:
+                self.emit(_ONE, body)
+            case 1, True, False:
+                self.emit(_ONE_IMM, body, imm)
+            case 2, False, False:
+                self.emit(_TWO, body)
+            case 1, False, True:
+                self.emit(_ONE_METER, body)
+            case 2, False, True:
+                self.emit(_TWO_METER, body)
+            case _:
+                raise AssertionError(f"{op.name} has a shape that tier 1 does not know")
+
+    def invoke(self, i: int) -> None:
+        entry = self.m.intrinsics[self.fn.instrs[i].a]
+        body: Callable[..., Any] = resolve(entry.name)
+        if entry.dynamic:
+            body = partial(body, self.m.lent)
+        n = len(entry.params)
+        measured = self.fn.measured.get(i, ())
+        if n in (1, 2) and not (entry.sized or measured or entry.metered):
+            self.emit(_INVOKE_1 if n == 1 else _INVOKE_2, body)
+        else:
+            self.emit(_INVOKE, (body, n, entry.sized, measured, entry.metered))

@@ -1,0 +1,172 @@
+"""The canonical msgpack of bundles: shortest integers, map keys sorted and once, no NaN, bounded depth.
+
+The stock reader takes more than that (long integers, duplicate keys, any order, hundreds of levels), so :func:`unpack` checks the
+value, encodes it again and compares: there is one byte string for each value. ``vm.bundle`` is the only caller.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgpack
+
+from vm.values import Err, Value
+
+_BIG: Final = 4
+"""Extension type of integers beyond 64 bits: two's complement, big-endian, shortest."""
+_ERR: Final = 5
+"""Extension type of an error value: [code, text, path]."""
+_MAX_BIG: Final = 512
+_MAX_ITEMS: Final = 1 << 20
+_INT_LOW: Final = -(1 << 63)
+_INT_HIGH: Final = 1 << 64
+
+
+class PackError(ValueError):
+    """A value that has no canonical form, or bytes that are none; ``code`` as in ``vm.bundle.BundleError``."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+def pack(value: Value, *, max_depth: int) -> bytes:
+    """Takes JSON values, ``Err`` and bytes. Raises :class:`PackError` for any other value."""
+    try:
+        return _pack(_sorted(value, max_depth))
+    except (TypeError, ValueError, OverflowError, UnicodeEncodeError) as problem:
+        if isinstance(problem, PackError):
+            raise
+        raise PackError("malformed", "the value has no form in a bundle") from None
+
+
+def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) -> Value:
+    """``also`` are types allowed beside JSON ones (bytes, ``Err``). Raises :class:`PackError` ``malformed``, ``limit`` or ``not_canonical``, and nothing else."""
+    limit = min(len(data), _MAX_ITEMS)
+    try:
+        value = msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            ext_hook=_extension,
+            max_str_len=len(data),
+            max_bin_len=len(data),
+            max_array_len=limit,
+            max_map_len=limit,
+            max_ext_len=_MAX_BIG * 64,
+        )
+    except PackError:
+        raise
+    except (ValueError, TypeError, OverflowError, MemoryError, RecursionError, msgpack.UnpackException):
+        raise PackError("malformed", "the bytes are not well formed") from None
+    _check(value, max_depth, _JSON | also)
+    try:
+        same = _pack(value) == data
+    except (ValueError, TypeError, OverflowError):
+        same = False
+    if not same:
+        raise PackError("not_canonical", "the bytes are not the canonical form of what they hold")
+    return value
+
+
+def frame_end(data: bytes, start: int) -> int:
+    """Where the msgpack value that starts at ``start`` ends. Raises :class:`PackError` ``truncated`` or ``malformed``."""
+    limit = min(len(data), _MAX_ITEMS)
+    unpacker = msgpack.Unpacker(
+        raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=_MAX_BIG * 64
+    )
+    try:
+        unpacker.feed(memoryview(data)[start:])
+        unpacker.skip()
+    except msgpack.OutOfData:
+        raise PackError("truncated", "the bundle ends in the middle") from None
+    except (ValueError, TypeError, OverflowError, MemoryError, RecursionError, msgpack.UnpackException):
+        raise PackError("malformed", "the bytes are not well formed") from None
+    return start + int(unpacker.tell())
+
+
+def _pack(value: Value) -> bytes:
+    packed: bytes = msgpack.packb(value, use_bin_type=True, strict_types=True, default=_encode_special)
+    return packed
+
+
+def _encode_special(value: Any) -> Any:
+    if type(value) is int:
+        return msgpack.ExtType(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    if type(value) is Err:
+        return msgpack.ExtType(_ERR, _pack([value.code, value.text, value.path]))
+    raise TypeError("no form in a bundle")
+
+
+def _extension(code: int, data: bytes) -> Any:
+    if code == _BIG and 0 < len(data) <= _MAX_BIG:
+        n = int.from_bytes(data, "big", signed=True)
+        if not _INT_LOW <= n < _INT_HIGH:
+            return n
+    elif code == _ERR:
+        fields = msgpack.unpackb(data, raw=False)
+        if type(fields) is list and len(fields) == 3 and all(type(f) is str for f in fields):
+            return Err(*fields)
+    raise PackError("malformed", "an extension value is not one of the bundle format")
+
+
+def _sorted(value: Value, depth: int) -> Value:
+    """The value with its map keys in sorted order, as it goes into a bundle."""
+    t = type(value)
+    if t is dict:
+        if depth <= 0:
+            raise PackError("limit", "the value is nested too deeply")
+        return {k: _sorted(value[k], depth - 1) for k in sorted(value)}
+    if t is list or t is tuple:
+        if depth <= 0:
+            raise PackError("limit", "the value is nested too deeply")
+        return [_sorted(x, depth - 1) for x in value]
+    _leaf(value, _ALL)
+    return value
+
+
+def _leaf(value: Value, allowed: frozenset[type]) -> None:
+    t = type(value)
+    if t is float:
+        if value != value or value in (float("inf"), float("-inf")):
+            raise PackError("malformed", "a number is not finite")
+    elif t is int:
+        if value.bit_length() > 8 * _MAX_BIG - 1:
+            raise PackError("limit", "an integer is too long")
+    elif value is not None and t not in allowed:
+        raise PackError("malformed", "a value is of a type that bundles do not hold")
+
+
+_JSON: Final[frozenset[type]] = frozenset({str, bool})
+_ALL: Final = _JSON | {bytes, Err}
+
+
+def _check(value: Value, max_depth: int, allowed: frozenset[type]) -> None:
+    """Types, depth and key order of a decoded value, without recursion."""
+    level = [value]
+    depth = 0
+    while level:
+        inner: list[Value] = []
+        for x in level:
+            t = type(x)
+            if t is str:
+                continue
+            if t is list:
+                inner.extend(x)
+            elif t is dict:
+                last = None
+                for k in x:
+                    if type(k) is not str:
+                        raise PackError("malformed", "a map has a key that is no text")
+                    if last is not None and k <= last:
+                        raise PackError("not_canonical", "the keys of a map are not in order")
+                    last = k
+                inner.extend(x.values())
+            else:
+                _leaf(x, allowed)
+                continue
+            if depth >= max_depth:
+                raise PackError("limit", "the value is nested too deeply")
+        level = inner
+        depth += 1

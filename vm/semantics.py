@@ -1,0 +1,282 @@
+"""What each instruction computes: one function an opcode, for all that are neither control nor access to locals and cells.
+
+A function takes the operands in stack order, then the immediates resolved (key text, path, predicate, number). Those of
+:data:`METERED` take the meter last and charge for the size of their data. Tier 1 writes the hot ones out in its loop, tier 2 uses
+the templates of the table; tests hold both against these. The compiler folds constants with the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from vm.fuel import CHUNK, SIZED, measure
+from vm.host import NOTHING, PASSED, Meter, Outcome, Status
+from vm.intrinsics.text import json_text
+from vm.isa import OPS, Effect
+from vm.values import MISSING, Err, Value, json_equal
+
+METERED: Final = frozenset({"equal", "concat", "to_text"})
+
+
+def equal(a: Value, b: Value, meter: Meter) -> bool:
+    """Deep JSON equality, without recursion: charges for the nodes it looks at."""
+    t = type(a)
+    if t is not list and t is not dict:
+        return json_equal(a, b)
+    pairs = [(a, b)]
+    seen = 0
+    while pairs:
+        x, y = pairs.pop()
+        if x is y:
+            continue
+        t = type(x)
+        if t is dict:
+            if type(y) is not dict or len(x) != len(y):
+                return False
+            for k, v in x.items():
+                w = y.get(k, pairs)
+                if w is pairs:
+                    return False
+                pairs.append((v, w))
+            seen += len(x)
+        elif t is list:
+            if type(y) is not list or len(x) != len(y):
+                return False
+            pairs.extend(zip(x, y, strict=True))
+            seen += len(x)
+        elif not json_equal(x, y):
+            return False
+        if seen >> CHUNK:
+            meter.charge(seen >> CHUNK)
+            seen &= (1 << CHUNK) - 1
+    return True
+
+
+def to_text(v: Value, meter: Meter) -> str:
+    if type(v) is str:
+        return v
+    measure(v, meter)
+    return json_text(v)
+
+
+def concat(*parts: Any) -> str:
+    """The texts, then the meter: charges for the length of the result before it makes it."""
+    *texts, meter = parts
+    meter.charge(sum(map(len, texts)) >> CHUNK)
+    return "".join(texts)
+
+
+def true() -> bool:
+    return True
+
+
+def false() -> bool:
+    return False
+
+
+def null() -> None:
+    return None
+
+
+def missing() -> Value:
+    return MISSING
+
+
+def path(root: dict[str, Value], keys: tuple[str, ...]) -> Value:
+    """Takes the root as its operand."""
+    v: Value = root
+    for k in keys:
+        if type(v) is not dict:
+            return MISSING
+        v = v.get(k, MISSING)
+    return v
+
+
+def get(v: Value, key: str) -> Value:
+    return v.get(key, MISSING) if type(v) is dict else MISSING
+
+
+def index(v: Value, i: int) -> Value:
+    return v[i] if type(v) is list and -len(v) <= i < len(v) else MISSING
+
+
+def as_list(v: Value) -> list[Value]:
+    return v if type(v) is list else []
+
+
+def as_map(v: Value) -> dict[str, Value]:
+    return v if type(v) is dict else {}
+
+
+def absent_null(v: Value) -> Value:
+    return None if v is MISSING else v
+
+
+def as_text(v: Value) -> str:
+    return v if type(v) is str else ""
+
+
+def is_true(v: Value) -> bool:
+    return v is True
+
+
+def is_false(v: Value) -> bool:
+    return v is False
+
+
+def is_missing(v: Value) -> bool:
+    return v is MISSING
+
+
+def is_null(v: Value) -> bool:
+    return v is None
+
+
+def is_absent(v: Value) -> bool:
+    return v is None or v is MISSING
+
+
+def is_err(v: Value) -> bool:
+    return type(v) is Err
+
+
+def is_list(v: Value) -> bool:
+    return type(v) is list
+
+
+def is_map(v: Value) -> bool:
+    return type(v) is dict
+
+
+def is_text(v: Value) -> bool:
+    return type(v) is str
+
+
+def not_(v: bool) -> bool:
+    return not v
+
+
+def is_empty(v: Value) -> bool:
+    return type(v) in SIZED and not v
+
+
+def less(a: int, b: int) -> bool:
+    return a < b
+
+
+def length(v: Value) -> int:
+    return len(v) if type(v) in SIZED else 0
+
+
+def err_code(v: Value, code: str) -> bool:
+    return type(v) is Err and v.code == code
+
+
+def unknown_key(key: str) -> Err:
+    """The error of a query that names a key which is not there, in the reference's words."""
+    return Err("not_found", f'Unknown key "{key}" in path')
+
+
+def j_field(v: Value, key: str) -> Value:
+    if type(v) is dict:
+        found = v.get(key, MISSING)
+        return unknown_key(key) if found is MISSING else found
+    return v if type(v) is Err else None
+
+
+def j_index(v: Value, i: int) -> Value:
+    if type(v) is list:
+        return v[i] if -len(v) <= i < len(v) else None
+    return v if type(v) is Err else None
+
+
+def j_found(v: Value) -> Value:
+    return None if v is MISSING or (type(v) is Err and v.code == "not_found") else v
+
+
+def j_truthy(v: Value) -> bool:
+    return v is not False and v is not None and v is not MISSING and not (type(v) in SIZED and not v)
+
+
+def j_path(root: dict[str, Value], keys: tuple[str, ...]) -> Value:
+    """Takes the root as its operand."""
+    v: Value = root
+    for k in keys:
+        if type(v) is not dict:
+            return v if type(v) is Err else None
+        v = v.get(k, MISSING)
+        if v is MISSING:
+            return unknown_key(k)
+    return v
+
+
+def p_leaf(v: Value, holds: Callable[[Value], bool]) -> bool:
+    return holds(v)
+
+
+def p_scalar(v: Value, holds: Callable[[Value], bool]) -> bool:
+    return holds(v)
+
+
+def new_list() -> list[Value]:
+    return []
+
+
+def new_map() -> dict[str, Value]:
+    return {}
+
+
+def append(items: list[Value], v: Value) -> list[Value]:
+    items.append(v)
+    return items
+
+
+def put(m: dict[str, Value], v: Value, key: str) -> dict[str, Value]:
+    m[key] = v
+    return m
+
+
+def put_key(m: dict[str, Value], key: str, v: Value) -> dict[str, Value]:
+    m[key] = v
+    return m
+
+
+def o_pass() -> Outcome:
+    return PASSED
+
+
+def o_none() -> Outcome:
+    return NOTHING
+
+
+def o_fail(message: str) -> Outcome:
+    return Outcome(Status.FAIL, message)
+
+
+def o_skip(message: str) -> Outcome:
+    return Outcome(Status.SKIP, message)
+
+
+def o_error(message: str) -> Outcome:
+    return Outcome(Status.ERROR, message)
+
+
+def o_patch(resource: Value, message: str) -> Outcome:
+    return Outcome(Status.PASS, message, resource)
+
+
+def o_pass_text(message: str) -> Outcome:
+    return Outcome(Status.PASS, message)
+
+
+STRUCTURAL: Final = frozenset({"nop", "const", "pop", "local", "local_get", "invoke", "cell"})
+"""Instructions besides control that have no function here: they move values, or need the frame."""
+
+_NAMES: Final = {"not": "not_"}
+SEMANTICS: Final[dict[str, Callable[..., Any]]] = {
+    op.name: globals()[_NAMES.get(op.name, op.name)]
+    for op in OPS
+    if op.effect in (Effect.PURE, Effect.MUTATES) and op.name not in STRUCTURAL
+}
+"""The function of every computing instruction, by name."""

@@ -1,0 +1,343 @@
+"""Unverified modules to verified ones: proves once, so that nothing is checked while a request waits.
+
+A verified program never raises, never leaves its stack, ends (calls are acyclic, loops go over finite lists that nobody
+changes meanwhile, and fuel bounds them all), suspends only where it may, and reads only what is there. ``runtime`` and the
+compiler's facade call :func:`verify`; only it can make a :class:`VerifiedModule`, so the type checker proves that nobody
+runs code that was not verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from vm.catalogue import Intrinsic
+from vm.code import (
+    MAX_CALL_DEPTH,
+    MAX_CONSTANTS,
+    MAX_LOCALS,
+    MAX_STACK,
+    MODES,
+    ROLES,
+    RULE_KINDS,
+    CodeObject,
+    Debug,
+    Exemption,
+    Header,
+    IndexEntry,
+    Module,
+    PathKey,
+    Policy,
+    UnverifiedModule,
+    build_index,
+    const_kind,
+)
+from vm.flow import Budget, Flow, Signature, Tables, check_immediates
+from vm.functions import INTRINSICS
+from vm.host import Imports
+from vm.scalar import Predicate, ScalarPattern, compile_matcher, leaf_matcher
+from vm.structure import Instr, Structure, VerifyError, decode, structure
+from vm.values import Value
+
+__all__ = ["VerifiedFunction", "VerifiedModule", "VerifyError", "verify"]
+
+_TOKEN: Final = object()
+_LOCAL_KINDS: Final = frozenset("VBISLME")
+_KINDS: Final = frozenset("VBISLMEO")
+MAX_TABLE: Final = 64 * 1024
+"""Entries in any side table, and functions in a module."""
+
+
+class VerifiedFunction:
+    """A function whose code is proved: instructions with their structure, fuel by segment, and what the tiers need to know.
+
+    ``cost`` is charged on entry, ``loops[i]`` for each iteration of the loop at instruction ``i``; ``drops[i]`` are the values a
+    ``break`` or ``next`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the program built itself.
+    """
+
+    __slots__ = (
+        "code",
+        "cost",
+        "drops",
+        "instrs",
+        "locals",
+        "loops",
+        "max_stack",
+        "may_suspend",
+        "measured",
+        "name",
+        "number",
+        "params",
+        "partner",
+        "result",
+        "role",
+        "scope",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        code: CodeObject,
+        struct: Structure,
+        max_stack: int,
+        drops: dict[int, int],
+        measured: dict[int, tuple[int, ...]],
+        may_suspend: bool,
+    ) -> None:
+        self.number = number
+        self.name = code.name
+        self.params = code.params
+        self.locals = code.locals
+        self.result = code.result
+        self.role = code.role
+        self.code = code.code
+        self.instrs: tuple[Instr, ...] = struct.instrs
+        self.partner = struct.partner
+        self.cost = struct.cost
+        self.loops = struct.loops
+        self.max_stack = max_stack
+        self.drops = drops
+        self.measured = measured
+        self.may_suspend = may_suspend
+        self.scope: str | None = None
+
+
+class VerifiedModule:
+    """A module that may be run. ``lent`` are the functions the embedding lends; ``warnings`` say what was dropped on the way
+    (debug spans that do not fit). ``warnings`` never affect results."""
+
+    def __init__(
+        self,
+        token: object,
+        source: UnverifiedModule,
+        functions: tuple[VerifiedFunction, ...],
+        intrinsics: tuple[Intrinsic, ...],
+        patterns: tuple[ScalarPattern, ...],
+        lent: Imports,
+        debug: Debug | None,
+        warnings: tuple[str, ...],
+    ) -> None:
+        if token is not _TOKEN:
+            raise TypeError("only vm.verify.verify makes verified modules")
+        m = source.module
+        self.header: Header = m.header
+        self.digest = source.digest
+        self.key_id = source.key_id
+        self.constants: tuple[Value, ...] = m.constants
+        self.paths: tuple[PathKey, ...] = m.paths
+        self.intrinsics = intrinsics
+        self.patterns = patterns
+        self.functions = functions
+        self.cells: tuple[int, ...] = m.cells
+        self.policies: tuple[Policy, ...] = m.policies
+        self.exemptions: tuple[Exemption, ...] = m.exemptions
+        self.index: tuple[IndexEntry, ...] = m.index
+        self.debug = debug
+        self.lent = lent
+        self.warnings = warnings
+        self._leaves: dict[int, Predicate] = {}
+        self._scalars: dict[int, Predicate] = {}
+
+    def leaf(self, pattern: int) -> Predicate:
+        """The predicate of ``p_leaf``, made on first use."""
+        found = self._leaves.get(pattern)
+        if found is None:
+            found = self._leaves[pattern] = leaf_matcher(self.patterns[pattern])
+        return found
+
+    def scalar(self, pattern: int) -> Predicate:
+        """The predicate of ``p_scalar``, made on first use."""
+        found = self._scalars.get(pattern)
+        if found is None:
+            found = self._scalars[pattern] = compile_matcher(self.patterns[pattern])
+        return found
+
+
+def verify(m: UnverifiedModule, imports: Imports) -> VerifiedModule:
+    """Proves a module or raises :class:`VerifyError`; nothing else is raised for any module."""
+    module = m.module
+    _sizes(module)
+    intrinsics = tuple(_intrinsic(i.name, i.version) for i in module.imports)
+    patterns = tuple(_pattern(number, form) for number, form in enumerate(module.patterns))
+    functions = _functions(module, intrinsics)
+    _policies(module, functions)
+    if build_index(module.policies) != module.index:
+        raise VerifyError("index", "the match index is not the one that follows from the rules")
+    debug, warnings = _debug(module, functions)
+    return VerifiedModule(_TOKEN, m, functions, intrinsics, patterns, imports, debug, warnings)
+
+
+def _sizes(m: Module) -> None:
+    for table, limit, what in (
+        (m.constants, MAX_CONSTANTS, "constants"),
+        (m.paths, MAX_TABLE, "paths"),
+        (m.patterns, MAX_TABLE, "patterns"),
+        (m.imports, MAX_TABLE, "imports"),
+        (m.functions, MAX_TABLE, "functions"),
+        (m.cells, MAX_TABLE, "cells"),
+    ):
+        if len(table) > limit:
+            raise VerifyError("size", f"{len(table)} {what}, more than {limit}")
+    for number, path in enumerate(m.paths):
+        if not path:
+            raise VerifyError("path", f"path {number} has no step")
+
+
+def _intrinsic(name: str, version: int) -> Intrinsic:
+    entry = INTRINSICS.get(name)
+    if entry is None:
+        raise VerifyError("import", f"no intrinsic is called {name}")
+    if entry.version != version:
+        raise VerifyError("import", f"intrinsic {name} has version {entry.version}, the code wants {version}")
+    if "*" in entry.params:
+        raise VerifyError("import", f"intrinsic {name} has no fixed number of operands")
+    return entry
+
+
+def _pattern(number: int, form: Any) -> ScalarPattern:
+    try:
+        return ScalarPattern.from_json(form)
+    except ValueError as problem:
+        raise VerifyError("pattern", f"pattern {number}: {problem}") from None
+
+
+def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunction, ...]:
+    structs: list[Structure] = []
+    edges: list[list[int]] = []
+    awaits: list[bool] = []
+    for fn in m.functions:
+        _shape(fn)
+    for n in m.cells:
+        if not 0 <= n < len(m.functions) or m.functions[n].params or m.functions[n].result == "O":
+            raise VerifyError("cell", f"function {n} cannot be the init function of a cell")
+    for fn in m.functions:
+        struct = structure(
+            decode(fn.code, fn.name), fn.name, lambda n: intrinsics[n].fuel if n < len(intrinsics) else 0
+        )
+        structs.append(struct)
+        calls, waits = _calls(m, struct)
+        edges.append(calls)
+        awaits.append(waits)
+    order = _order(m, edges)
+    inits = frozenset(m.cells)
+    tables = Tables(
+        [const_kind(c) for c in m.constants],
+        len(m.paths),
+        len(m.patterns),
+        intrinsics,
+        m.functions,
+        m.cells,
+        {},
+        Budget(),
+    )
+    suspends: dict[int, bool] = {}
+    verified: dict[int, VerifiedFunction] = {}
+    for n in order:
+        fn, struct = m.functions[n], structs[n]
+        check_immediates(fn, struct, tables, may_await=n in inits)
+        facts = Flow(fn, struct, tables).run()
+        if facts.max_stack > fn.max_stack:
+            raise VerifyError("stack", f"needs {facts.max_stack} values, claims {fn.max_stack}", fn.name)
+        tables.signatures[n] = facts.signature
+        suspends[n] = awaits[n] or any(suspends[c] for c in edges[n])
+        verified[n] = VerifiedFunction(n, fn, struct, fn.max_stack, facts.drops, facts.measured, suspends[n])
+    return tuple(verified[n] for n in range(len(m.functions)))
+
+
+def _shape(fn: CodeObject) -> None:
+    if not _LOCAL_KINDS.issuperset(fn.locals) or fn.result not in _KINDS or len(fn.result) != 1:
+        raise VerifyError("kind", "names a kind that is none", fn.name)
+    if not 0 <= fn.params <= len(fn.locals):
+        raise VerifyError("size", f"{fn.params} parameters, but {len(fn.locals)} locals", fn.name)
+    if len(fn.locals) > MAX_LOCALS:
+        raise VerifyError("size", f"{len(fn.locals)} locals, more than {MAX_LOCALS}", fn.name)
+    if not 0 <= fn.max_stack <= MAX_STACK:
+        raise VerifyError("stack", f"claims {fn.max_stack} values, more than {MAX_STACK}", fn.name)
+    if fn.mode not in MODES or fn.role not in ROLES:
+        raise VerifyError("mode", "has a mode or a role that is none", fn.name)
+
+
+def _calls(m: Module, struct: Structure) -> tuple[list[int], bool]:
+    """(functions called directly or as a cell's init, whether the code awaits). Bad numbers are reported later."""
+    calls: list[int] = []
+    waits = False
+    for ins in struct.instrs:
+        match ins.op.name:
+            case "call" if ins.a < len(m.functions):
+                calls.append(ins.a)
+            case "cell" if ins.a < len(m.cells):
+                calls.append(m.cells[ins.a])
+            case "await":
+                waits = True
+    return list(dict.fromkeys(calls)), waits
+
+
+def _order(m: Module, edges: list[list[int]]) -> list[int]:
+    """Functions, callees first. Raises :class:`VerifyError` ``recursion`` on a cycle or too deep a chain of calls."""
+    order: list[int] = []
+    depth: dict[int, int] = {}
+    open_: set[int] = set()
+    for root in range(len(edges)):
+        if root in depth:
+            continue
+        todo = [(root, iter(edges[root]))]
+        open_.add(root)
+        while todo:
+            n, rest = todo[-1]
+            for callee in rest:
+                if callee in open_:
+                    raise VerifyError(
+                        "recursion", f"calls itself by way of {m.functions[callee].name}", m.functions[n].name
+                    )
+                if callee not in depth:
+                    open_.add(callee)
+                    todo.append((callee, iter(edges[callee])))
+                    break
+            else:
+                todo.pop()
+                open_.discard(n)
+                depth[n] = 1 + max((depth[c] for c in edges[n]), default=0)
+                if depth[n] > MAX_CALL_DEPTH:
+                    raise VerifyError("recursion", f"calls go more than {MAX_CALL_DEPTH} deep", m.functions[n].name)
+                order.append(n)
+    return order
+
+
+def _policies(m: Module, functions: tuple[VerifiedFunction, ...]) -> None:
+    scopes: dict[int, str | None] = {}
+    names: set[tuple[str | None, str]] = set()
+
+    def entry(n: int, result: str, scope: str | None, what: str) -> None:
+        if not 0 <= n < len(functions) or functions[n].params or functions[n].result != result:
+            raise VerifyError("policy", f"{what}: function {n} is no entry of result kind {result}")
+        if functions[n].may_suspend and scopes.setdefault(n, scope) != scope:
+            raise VerifyError("policy", f"{what}: function {n} asks the host in the name of several namespaces")
+        scopes[n] = functions[n].scope = scope
+
+    for policy in m.policies:
+        if (policy.namespace, policy.name) in names:
+            raise VerifyError("policy", f"two policies are called {policy.name}")
+        names.add((policy.namespace, policy.name))
+        for rule in policy.rules:
+            what = f"rule {rule.name} of policy {policy.name}"
+            if rule.kind not in RULE_KINDS:
+                raise VerifyError("policy", f"{what} is of kind {rule.kind}")
+            entry(rule.entry, "O", policy.namespace, what)
+    for exemption in m.exemptions:
+        entry(exemption.entry, "B", exemption.namespace, f"exception {exemption.name}")
+
+
+def _debug(m: Module, functions: tuple[VerifiedFunction, ...]) -> tuple[Debug | None, tuple[str, ...]]:
+    """The debug part when it fits the code, else None and a warning: nothing that runs depends on it."""
+    debug = m.debug
+    if debug is None:
+        return None, ()
+    if len(debug.spans) != len(functions):
+        return None, ("debug spans do not fit the functions and were dropped",)
+    for fn, spans in zip(functions, debug.spans, strict=True):
+        last = -1
+        for span in spans:
+            if not (last < span.pc < len(fn.code) and span.file < len(debug.files) and span.line and span.column):
+                return None, (f"debug spans of function {fn.name} do not fit its code and were dropped",)
+            last = span.pc
+    return debug, ()
