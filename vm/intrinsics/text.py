@@ -21,7 +21,6 @@ _HTML_ESCAPES: Final = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _VARIABLE: Final = re.compile(r"(?<!\\)\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
-_ESCAPED: Final = re.compile(r"\\(\{\{(?:\{[^{}]*\}|[^{}])*\}\})")
 
 
 def json_text(v: Value) -> str:
@@ -202,8 +201,8 @@ def substituted(imports: Imports, meter: Meter, text: Value, root: Value) -> Val
 
 
 def unescaped(text: Value) -> Value:
-    """Takes the backslash from every ``\\{{ … }}``."""
-    return _ESCAPED.sub(r"\1", text) if type(text) is str and "\\{{" in text else text
+    """Takes the backslash from every escape (``\\{{``)."""
+    return text.replace("\\{{", "{{") if type(text) is str else text
 
 
 def shallow(v: Value) -> Value:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.diagnostics import Reporter
 from compiler.ir.build import FunctionBuilder
-from compiler.ir.ops import Expr, Load
+from compiler.ir.ops import Expr
 from compiler.source import SourceMap, Span
 
 PLAIN_ROOTS = frozenset({"request", "serviceAccountName", "serviceAccountNamespace", "images"})
@@ -57,6 +57,7 @@ class Scope:
             span = self.span(pointer, *at) if at is not None else self.span(pointer)
             self.reporter.warning(code, span, message, **more)
 
-    def document(self) -> Load:
-        """The document that queries look at, engine keys included."""
-        return Load(self.base)
+    @property
+    def bound(self) -> Mapping[str, Expr]:
+        """The names bound to expressions."""
+        return self.names

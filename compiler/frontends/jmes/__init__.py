@@ -1,0 +1,1 @@
+"""JMESPath: text to tree to IR (semantics §7)."""

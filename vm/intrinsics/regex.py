@@ -1,0 +1,120 @@
+"""Regular expressions with RE2, as Go has them: linear time, ``$1`` in replacements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import re2
+
+from vm.intrinsics.jmes_errors import is_number, wrong_type, wrong_value
+from vm.intrinsics.text import go_float
+from vm.values import Err, Value
+
+_REFERENCE: Final = re.compile(r"\$(?:\$|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))", re.ASCII)
+_MAX_OUTPUT: Final = 4 * 1024 * 1024
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = False
+    return options
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str) -> Any:
+    """The compiled expression, or the words of what is wrong with it."""
+    try:
+        return re2.compile(pattern, _options())
+    except re2.error as e:
+        cause = e.args[0] if e.args else ""
+        return f"cannot compile {pattern!r}: {cause.decode() if isinstance(cause, bytes) else cause}"
+    except UnicodeError:
+        return f"cannot compile {pattern!r}: not valid text"
+
+
+def _text(function: str, position: int, v: Value) -> str | Err:
+    """A text or number as text; numbers in plain decimal form."""
+    if type(v) is str:
+        return v.encode("utf-8", "replace").decode() if not v.isascii() else v
+    if is_number(v):
+        return go_float(v, "f") if type(v) is float else str(v)
+    return wrong_type(function, position, v, "a string or a number")
+
+
+def match(pattern: Value, source: Value) -> Value:
+    """``regex_match``: whether the expression is found anywhere in the text."""
+    if type(pattern) is not str:
+        return wrong_type("regex_match", 1, pattern, "a string")
+    text = _text("regex_match", 2, source)
+    if isinstance(text, Err):
+        return text
+    compiled = _compiled(pattern)
+    if isinstance(compiled, str):
+        return wrong_value("regex_match", compiled)
+    return compiled.search(text) is not None
+
+
+def replace_all(pattern: Value, source: Value, replacement: Value) -> Value:
+    """``regex_replace_all``: ``$1``, ``${name}`` stand for groups, unknown ones for nothing, ``$$`` for a dollar."""
+    return _replaced("regex_replace_all", pattern, source, replacement, _expander)
+
+
+def replace_all_literal(pattern: Value, source: Value, replacement: Value) -> Value:
+    """``regex_replace_all_literal``: the replacement as it stands."""
+    return _replaced("regex_replace_all_literal", pattern, source, replacement, lambda text: lambda _: text)
+
+
+def _replaced(
+    function: str,
+    pattern: Value,
+    source: Value,
+    replacement: Value,
+    expander: Callable[[str], Callable[[Any], str]],
+) -> Value:
+    if type(pattern) is not str:
+        return wrong_type(function, 1, pattern, "a string")
+    text, put = _text(function, 2, source), _text(function, 3, replacement)
+    for part in (text, put):
+        if isinstance(part, Err):
+            return part
+    assert isinstance(text, str)
+    assert isinstance(put, str)
+    compiled = _compiled(pattern)
+    if isinstance(compiled, str):
+        return wrong_value(function, compiled)
+    expand = expander(put)
+    out: list[str] = []
+    done, size = 0, 0
+    last = -1
+    for found in compiled.finditer(text):
+        start, end = found.span()
+        if start == end == last:  # an empty match right after another match counts for nothing
+            continue
+        piece = text[done:start] + expand(found)
+        size += len(piece)
+        if size > _MAX_OUTPUT:
+            return wrong_value(function, "the result is too long")
+        out.append(piece)
+        done = last = end
+    out.append(text[done:])
+    return "".join(out)
+
+
+def _expander(template: str) -> Callable[[Any], str]:
+    def expand(found: Any) -> str:
+        def one(reference: re.Match[str]) -> str:
+            name = reference[1] or reference[2]
+            if name is None:
+                return "$"
+            try:
+                return found.group(int(name) if name.isdigit() else name) or ""
+            except (IndexError, KeyError, re2.error):
+                return ""
+
+        return _REFERENCE.sub(one, template)
+
+    return expand
