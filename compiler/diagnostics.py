@@ -182,6 +182,6 @@ def _printable(line: str) -> str:
         category = unicodedata.category(c)
         if category == "Cf":
             continue
-        out.append("?" if category in ("Cc", "Zl", "Zp") else c)
+        out.append("?" if category in ("Cc", "Cs", "Zl", "Zp") else c)
         at = _columns(c, at)
     return "".join(out)

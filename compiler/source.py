@@ -132,6 +132,11 @@ class SourceMap:
             return self._source.span(offsets[last][1], offsets[last][1] + 1)
         return self._source.span(first[0], offsets[min(max(end - 1, start), last)][1])
 
+    def source_text(self, pointer: str) -> str:
+        """What stands in the source for the value at a pointer."""
+        node = self._find(pointer)[0]
+        return self._source.text[node[0] : node[1]]
+
     def _find(self, pointer: str) -> tuple[Node, tuple[int, int] | None, bool]:
         """The node at a pointer or above it, the place of its key, and whether the pointer is there exactly."""
         for new, old in reversed(self._moves):
@@ -288,7 +293,10 @@ class _Builder:
         except yaml.reader.ReaderError as e:
             at = _reader_offset(self._source.text, e)
             raise SourceError(
-                "T0109", self._source.span(at, at + 1), "a character that YAML does not allow", "printable text in UTF-8"
+                "T0109",
+                self._source.span(at, at + 1),
+                "a character that YAML does not allow",
+                "printable text in UTF-8",
             ) from None
         except UnicodeEncodeError as e:
             raise SourceError(
@@ -504,8 +512,13 @@ def _quoted(text: str) -> str:
 
 
 _SYNTAX_HELP: Final = (
+    ("found a tab character", "indent with spaces, not with tabs"),
+    ("did not find expected node content", "a value is missing, or a list or map in brackets is not closed"),
     ("mapping values are not allowed", 'a value that holds ": " must be in quotes; else look at the indentation'),
-    ("did not find expected key", "look at the indentation of this line and the one before, and for a quote not closed"),
+    (
+        "did not find expected key",
+        "look at the indentation of this line and the one before, and for a quote not closed",
+    ),
     ("could not find expected ':'", "a key needs a colon and a space after it"),
     ("did not find expected ',' or", "a list or map in brackets is not closed, or a comma is missing"),
     ("did not find expected '-'", "look at the indentation of this list"),

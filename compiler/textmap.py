@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 Offsets: TypeAlias = list[tuple[int, int]]
 """For each character of the value the start and the end of what it was written as."""
 
-_ESCAPES: Final = frozenset("0abt\tnvfre \"/\\N_LP")
+_ESCAPES: Final = frozenset('0abt\tnvfre "/\\N_LP')
 _HEX: Final = {"x": 2, "u": 4, "U": 8}
 
 

@@ -1,0 +1,150 @@
+"""The policy kinds: documents to the model, with every check that needs no query or pattern to be read.
+
+``read_policies`` is called by the compiler's facade and by the command line; ``crd_manifests`` by the cluster set-up.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from compiler.diagnostics import Reporter
+from compiler.schema import match_rules, structural, unbuilt
+from compiler.schema.decode import decode_exception, decode_policy
+from compiler.schema.model import ExceptionPolicy, Policy
+from compiler.schema.normal import normalise_match, normalise_spec
+from compiler.schema.policy_rules import check_metadata, check_policy
+from compiler.schema.structural import GROUP, crd_manifests
+from compiler.source import Document, type_name
+
+__all__ = ["crd_manifests", "read_policies"]
+
+_POLICY_KINDS: Final = ("ClusterPolicy", "Policy")
+
+
+def read_policies(docs: Iterable[Document], reporter: Reporter) -> tuple[list[Policy], list[ExceptionPolicy]]:
+    """Policies and exceptions of the documents, in their order.
+
+    A document with an error is left out (the reporter has it); the others are answered, so that one bad policy does not
+    take the rest with it.
+    """
+    policies: list[Policy] = []
+    exceptions: list[ExceptionPolicy] = []
+    seen: dict[tuple[str, str, str], Document] = {}
+    for doc in docs:
+        before = reporter.errors
+        kind = _identify(doc, reporter)
+        if kind is None:
+            continue
+        _same_name(doc, kind, seen, reporter)
+        spec = _checked_spec(doc, kind, reporter, before)
+        if spec is None or reporter.errors != before:
+            continue
+        if kind == "PolicyException":
+            exceptions.append(decode_exception(doc, spec))
+        else:
+            policies.append(decode_policy(doc, spec))
+    return policies, exceptions
+
+
+def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> dict[str, Any] | None:
+    """The normalised spec (of an exception: its match) after all checks; None when it cannot even be normalised."""
+    # An exception by rules that is read back in another version still has the guide's form.
+    version = "v1alpha1" if kind == "PolicyException" else doc.value["apiVersion"].partition("/")[2]
+    check_metadata(doc, kind, reporter)
+    structural.check(doc, kind, version, reporter)
+    if reporter.errors != before and not _walkable(doc, reporter, before):
+        return None
+    if kind == "PolicyException":
+        match = normalise_match(doc, doc.value["spec"].get("match") or {}, "/spec/match", reporter)
+        match_rules.check_exception(doc, match, "/spec/match", reporter)
+        reporter.note(
+            "T0407",
+            doc.spans.span("/apiVersion"),
+            "an exception that names rules is read as freeing from these rules, autogen's included",
+            "",
+            "the standard form is kyverno.io/v2 with spec.exceptions: [{policyName: …, ruleNames: […]}]",
+        )
+        return match
+    spec = normalise_spec(doc, reporter)
+    unbuilt.refuse_parts(doc, spec, reporter)
+    check_policy(doc, kind, spec, reporter)
+    return spec
+
+
+def _walkable(doc: Document, reporter: Reporter, before: int) -> bool:
+    """Whether the semantic checks can go on: unknown fields do no harm, wrong types do."""
+    harmless = ("T0201", "T0208", "T0204", "T0312", "T0313", "T0323", "T0325")
+    errors = [d for d in reporter.diagnostics if d.severity == "error"][before:]
+    return all(d.code in harmless for d in errors)
+
+
+def _identify(doc: Document, reporter: Reporter) -> str | None:
+    """The kind of a document this version reads; None (and a diagnostic) for all others."""
+    value, spans = doc.value, doc.spans
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    for name, found in (("kind", kind), ("apiVersion", api_version)):
+        if type(found) is not str or not found:
+            span = spans.span("/" + name) if name in value else spans.span("")
+            problem = (
+                f"the document has no {name}" if found is None else f"{name} must be a text, not {type_name(found)}"
+            )
+            reporter.error("T0203" if found is None else "T0202", span, problem, f"{name}: …")
+            return None
+    assert isinstance(kind, str)
+    assert isinstance(api_version, str)
+    if kind in unbuilt.KINDS:
+        unbuilt.refuse_kind(doc, kind, reporter)
+        return None
+    known = structural.load()
+    versions = known.versions(kind)
+    group, _, version = api_version.partition("/")
+    if not versions or (group != GROUP and kind != "PolicyException"):
+        close = difflib.get_close_matches(kind, {k for k, _ in known.specs}, 1, 0.7)
+        if versions:
+            reporter.error(
+                "T0205",
+                spans.span("/apiVersion"),
+                f'"{api_version}" is no version of {kind}',
+                "one of " + ", ".join(f"{GROUP}/{v}" for v in versions),
+            )
+            return None
+        reporter.error(
+            "T0206",
+            spans.span("/kind"),
+            f"{kind} is no policy",
+            "ClusterPolicy, Policy or PolicyException",
+            f'did you mean "{close[0]}"?' if close else "",
+        )
+        return None
+    if kind == "PolicyException" and api_version != f"{GROUP}/v1alpha1":
+        if group in (GROUP, "policies.kyverno.io") and "rules" not in (value.get("spec") or {}):
+            unbuilt.refuse_kind(doc, f"PolicyException of {api_version}", reporter)
+            return None
+    if group != GROUP or version not in versions:
+        reporter.error(
+            "T0205",
+            spans.span("/apiVersion"),
+            f'"{api_version}" is no version of {kind}',
+            "one of " + ", ".join(f"{GROUP}/{v}" for v in versions),
+        )
+        return None
+    return kind
+
+
+def _same_name(doc: Document, kind: str, seen: dict[tuple[str, str, str], Document], reporter: Reporter) -> None:
+    """Reports a second policy of one kind, namespace and name (T0325)."""
+    meta = doc.value.get("metadata")
+    if type(meta) is not dict or type(meta.get("name")) is not str:
+        return
+    namespace = str(meta.get("namespace") or "default") if kind != "ClusterPolicy" else ""
+    first = seen.setdefault((kind, namespace, meta["name"]), doc)
+    if first is not doc:
+        span = first.spans.span("/metadata/name")
+        reporter.error(
+            "T0325",
+            doc.spans.span("/metadata/name"),
+            f'a {kind} "{meta["name"]}" is already there in {span.file} line {span.line}',
+            "a name of its own for each policy",
+        )

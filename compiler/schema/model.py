@@ -188,7 +188,7 @@ class ExceptionRule:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionPolicy:
-    """A PolicyException: resources that meet ``match`` are skipped by the named rules."""
+    """A PolicyException: resources that meet ``match`` are skipped by the named rules (``background``: in scans too)."""
 
     name: str
     namespace: str
@@ -196,3 +196,4 @@ class ExceptionPolicy:
     rules: tuple[ExceptionRule, ...]
     match: MatchBlock
     doc: Document
+    background: bool = True

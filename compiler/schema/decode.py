@@ -1,0 +1,161 @@
+"""Normalised JSON to the model; called by ``read_policies`` and, for the rules it makes, by autogen.
+
+Expects what the structural check has passed; it reports nothing and fills in every default.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+from compiler.schema.model import (
+    Action,
+    Deny,
+    ExceptionPolicy,
+    ExceptionRule,
+    Filter,
+    MatchBlock,
+    Mode,
+    Mutate,
+    Origin,
+    Override,
+    Policy,
+    Rule,
+    Subject,
+    Validate,
+)
+from compiler.source import Document
+
+Json: TypeAlias = Any
+
+DEFAULT_WEBHOOK_TIMEOUT: Final = 10
+"""Seconds the API server waits for an answer when the policy names none."""
+
+
+def decode_policy(doc: Document, spec: dict[str, Json]) -> Policy:
+    """The policy of a document and its normalised spec."""
+    value = doc.value
+    meta: dict[str, Json] = value.get("metadata") or {}
+    kind: Literal["ClusterPolicy", "Policy"] = "Policy" if value["kind"] == "Policy" else "ClusterPolicy"
+    webhook: dict[str, Json] = spec.get("webhookConfiguration") or {}
+    timeout = webhook.get("timeoutSeconds") or spec.get("webhookTimeoutSeconds") or DEFAULT_WEBHOOK_TIMEOUT
+    return Policy(
+        kind=kind,
+        api_version=value["apiVersion"],
+        name=meta["name"],
+        namespace=(meta.get("namespace") or "default") if kind == "Policy" else "",
+        labels=dict(meta.get("labels") or {}),
+        annotations=dict(meta.get("annotations") or {}),
+        failure_action=spec.get("validationFailureAction", "Audit"),
+        overrides=_overrides(spec.get("validationFailureActionOverrides")),
+        apply_rules=spec.get("applyRules", "All"),
+        background=spec.get("background", True),
+        admission=spec.get("admission", True),
+        failure_policy=webhook.get("failurePolicy") or spec.get("failurePolicy") or "Fail",
+        webhook_timeout=timeout,
+        emit_warning=spec.get("emitWarning", False),
+        rules=tuple(decode_rule(r, i, f"/spec/rules/{i}") for i, r in enumerate(spec["rules"])),
+        doc=doc,
+    )
+
+
+def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "policy") -> Rule:
+    """A rule of its normalised JSON; ``at`` is the pointer of the rule it came from."""
+    exclude = raw.get("exclude")
+    validate, mutate = raw.get("validate"), raw.get("mutate")
+    return Rule(
+        name=raw["name"],
+        index=index,
+        pointer=at,
+        raw=raw,
+        origin=origin,
+        match=decode_block(raw.get("match") or {}, at + "/match"),
+        exclude=decode_block(exclude, at + "/exclude") if exclude else None,
+        preconditions=raw.get("preconditions"),
+        validate=_validate(validate) if validate is not None else None,
+        mutate=Mutate(mutate.get("patchStrategicMerge"), mutate.get("patchesJson6902")) if mutate is not None else None,
+        report_properties=dict(raw.get("reportProperties") or {}),
+        skip_background_requests=raw.get("skipBackgroundRequests", True),
+    )
+
+
+def decode_block(block: dict[str, Json], at: str) -> MatchBlock:
+    """A match or exclude block; a non-empty ``any`` comes before ``all``, and both before what is written directly."""
+    modes: tuple[Mode, Mode] = ("any", "all")
+    for mode in modes:
+        if filters := block.get(mode):
+            return MatchBlock(mode, tuple(_filter(f, f"{at}/{mode}/{i}") for i, f in enumerate(filters)))
+    return MatchBlock("direct", (_filter(block, at),))
+
+
+def decode_exception(doc: Document, match: dict[str, Json]) -> ExceptionPolicy:
+    """An exception of the guide's form and its normalised match."""
+    value = doc.value
+    meta: dict[str, Json] = value.get("metadata") or {}
+    rules = tuple(ExceptionRule(r["name"], r.get("policy")) for r in value["spec"]["rules"])
+    return ExceptionPolicy(
+        name=meta["name"],
+        namespace=meta.get("namespace") or "default",
+        api_version=value["apiVersion"],
+        rules=rules,
+        match=decode_block(match, "/spec/match"),
+        doc=doc,
+        background=value["spec"].get("background") is not False,
+    )
+
+
+def _filter(value: dict[str, Json], at: str) -> Filter:
+    return _resources(
+        value.get("resources") or {},
+        at,
+        roles=tuple(value.get("roles") or ()),
+        cluster_roles=tuple(value.get("clusterRoles") or ()),
+        subjects=tuple(Subject(s["kind"], s["name"], s.get("namespace") or "") for s in value.get("subjects") or ()),
+    )
+
+
+def _resources(
+    value: dict[str, Json],
+    at: str,
+    roles: tuple[str, ...] = (),
+    cluster_roles: tuple[str, ...] = (),
+    subjects: tuple[Subject, ...] = (),
+) -> Filter:
+    name = value.get("name")
+    inner = value.get("excludeResources")
+    return Filter(
+        kinds=tuple(value.get("kinds") or ()),
+        names=((name,) if name else ()) + tuple(value.get("names") or ()),
+        namespaces=tuple(value.get("namespaces") or ()),
+        annotations=value.get("annotations") or None,
+        selector=value.get("selector"),
+        namespace_selector=value.get("namespaceSelector"),
+        operations=tuple(value.get("operations") or ()),
+        roles=roles,
+        cluster_roles=cluster_roles,
+        subjects=subjects,
+        exclude_resources=_resources(inner, at + "/resources/excludeResources") if inner else None,
+        labels=value.get("labels") or None,
+        pointer=at,
+    )
+
+
+def _validate(value: dict[str, Json]) -> Validate:
+    deny = value.get("deny")
+    action: Action | None = value.get("failureAction")
+    return Validate(
+        message=value.get("message"),
+        pattern=value.get("pattern"),
+        any_pattern=value.get("anyPattern"),
+        deny=Deny(deny.get("conditions")) if deny is not None else None,
+        failure_action=action,
+        overrides=_overrides(value.get("failureActionOverrides")),
+        allow_existing=value.get("allowExistingViolations", True),
+    )
+
+
+def _overrides(entries: list[dict[str, Json]] | None) -> tuple[Override, ...]:
+    return tuple(
+        Override(e["action"], tuple(e.get("namespaces") or ()), e.get("namespaceSelector"))
+        for e in entries or ()
+        if "action" in e
+    )

@@ -1,0 +1,76 @@
+"""Checks of ``patchesJson6902``: the text holds a list of operations with fixed paths; called by policy_rules."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from compiler.diagnostics import Reporter
+from compiler.source import Document, SourceError, load_values
+
+_VARIABLE = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
+_STAND_IN: Final = "\ue000"
+_OPS: Final = ("add", "remove", "replace", "move", "copy", "test")
+_VALUE_OPS: Final = ("add", "replace", "test")
+
+
+def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
+    """Reports what can be known before variables are: shape, ``op``, ``path``, ``value`` (T0314), variables in paths (T0311)."""
+    # Stand-ins keep the length, so that places in the text stay right.
+    plain = _VARIABLE.sub(lambda m: _STAND_IN * len(m.group()), text)
+    try:
+        values = load_values(plain)
+    except SourceError as e:
+        offset = sum(len(line) + 1 for line in plain.split("\n")[: e.span.line - 1]) + e.span.column - 1
+        reporter.error("T0314", doc.spans.text_span(at, offset, offset + 1), f"the patch is {e.message}", "", e.help)
+        return
+    patch = values[0] if len(values) == 1 else None
+    if type(patch) is not list:
+        reporter.error(
+            "T0314",
+            doc.spans.span(at),
+            "a JSON patch must be a list of operations",
+            "- op: add\n  path: /…\n  value: …".replace("\n", " "),
+        )
+        return
+    for i, operation in enumerate(patch):
+        if type(operation) is dict and any(_STAND_IN in str(operation.get(k, "")) for k in ("path", "from")):
+            reporter.error(
+                "T0311",
+                _place(doc, text, at, i),
+                "the path of a JSON patch cannot hold variables",
+                "a fixed path",
+                "use mutate.foreach, or patchStrategicMerge with the variable as key",
+            )
+        elif problem := _problem(operation):
+            reporter.error(
+                "T0314", _place(doc, text, at, i), f"operation {i + 1} of the patch {problem[0]}", problem[1]
+            )
+
+
+def _problem(operation: Any) -> tuple[str, str] | None:
+    if type(operation) is not dict:
+        return "is not a map", "op, path and value"
+    op, path = operation.get("op"), operation.get("path")
+    if op not in _OPS:
+        return (f'has the unknown op "{op}"' if op is not None else "has no op"), "one of " + ", ".join(_OPS)
+    if type(path) is not str:
+        return "has no path", "path: /…"
+    if not path.startswith("/"):
+        return f'has the path "{path}"', "a path that begins with /"
+    if op in ("move", "copy") and type(operation.get("from")) is not str:
+        return "has no from", "from: /…"
+    if op in _VALUE_OPS and "value" not in operation:
+        return "has no value", "value: …"
+    return None
+
+
+def _place(doc: Document, text: str, at: str, index: int) -> Any:
+    """The place of an operation in the text: where its ``path`` or ``op`` line stands, else the whole text."""
+    starts = [m.start() for m in re.finditer(r"^\s*-\s+", text, re.MULTILINE)]
+    if index < len(starts):
+        start = starts[index]
+        end = text.find("\n", start + 1)
+        lead = len(text[start:]) - len(text[start:].lstrip())
+        return doc.spans.text_span(at, start + lead, end if end > 0 else len(text))
+    return doc.spans.span(at)
