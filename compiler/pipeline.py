@@ -17,6 +17,7 @@ from compiler.passes.dead_code import dead_code
 from compiler.passes.dedupe import dedupe
 from compiler.passes.fold import fold
 from compiler.passes.hoist_match import hoist_match
+from compiler.passes.layout import layout
 from compiler.passes.share_loads import share_loads
 from compiler.passes.simplify import simplify
 from compiler.passes.specialise_pattern import specialise_pattern
@@ -40,6 +41,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("specialise_pattern", 2, specialise_pattern),
     Pass("share_loads", 2, share_loads),
     Pass("simplify_again", 2, simplify),
+    Pass("layout", 2, layout),
     Pass("dead_code", 1, dead_code),
     Pass("dedupe", 2, dedupe),
 )
