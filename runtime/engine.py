@@ -1,7 +1,7 @@
 """Evaluates a request against a policy set: candidates, rule by rule, to rule results and the patched object.
 
-The webhook, the command line, background scans and tests all come through :meth:`Engine.evaluate`. On the admission path
-only results that say something are recorded; ``full`` records passes too, for reports and the command line.
+The webhook, the command line, background scans and tests all come through :meth:`Engine.evaluate`. On the admission
+path only results that say something are recorded; ``full`` records passes too, for reports and the command line.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def pass_text(rule: str) -> str:
 
 
 def resolve_action(plan: RulePlan, request: Request) -> str:
-    """Enforce or Audit for this rule and request (semantics §23): the rule's overrides, its action, then the policy's."""
+    """Enforce or Audit for this rule and request: the rule's overrides and action, then the policy's (semantics §23)."""
     return (
         _override(plan.overrides, request)
         or plan.action

@@ -1,0 +1,297 @@
+"""``thesmos apply``: policies against resources, without a cluster, in Kyverno's flags, texts and exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.bundles import is_bundle, reason
+from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
+from runtime.cli.problem import Problem
+
+if TYPE_CHECKING:
+    from runtime.cli.offline import Answer, Policies
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of ``apply``: Kyverno's names and letters, with the same meaning."""
+    parser.epilog = (
+        "Exit code 0 when nothing failed, 1 when a rule failed or could not be evaluated, 2 for bad input; "
+        "--warn-exit-code and --warn-no-pass add a code of their own."
+    )
+    given = parser.add_argument_group("input")
+    given.add_argument(
+        "policies", nargs="*", metavar="POLICY", help="policy files, folders or bundles; - reads policies from stdin"
+    )
+    given.add_argument(
+        "-r", "--resource", "--resources", dest="resources", action="append", default=[], metavar="PATH",
+        help="resource files or folders, joined by commas or given several times",
+    )  # fmt: skip
+    given.add_argument("-f", "--values-file", metavar="FILE", help="values for variables (kind Values)")
+    given.add_argument("-s", "--set", action="append", default=[], metavar="NAME=VALUE", help="a value for a variable")
+    given.add_argument("-u", "--userinfo", metavar="FILE", help="who makes the request (kind UserInfo)")
+    given.add_argument(
+        "-e", "--exception", "--exceptions", dest="exceptions", action="append", default=[], metavar="PATH",
+        help="policy exceptions",
+    )  # fmt: skip
+    given.add_argument(
+        "--exceptions-with-resources", action="store_true", help="take the exceptions among the resources"
+    )
+    given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
+    given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
+    shown = parser.add_argument_group("output")
+    shown.add_argument("-o", "--output", metavar="PATH", help="write mutated resources to this file or folder")
+    shown.add_argument("-p", "--policy-report", action="store_true", help="print policy reports")
+    shown.add_argument("-t", "--table", action="store_true", help="print a table")
+    shown.add_argument("--detailed-results", action="store_true", help="show the message of each result in the table")
+    shown.add_argument(
+        "--output-format", choices=("yaml", "json", "table", "junit", "sarif"), help="print the results in this form"
+    )
+    shown.add_argument("--remove-color", action="store_true", help="print no colours")
+    codes = parser.add_argument_group("exit code")
+    codes.add_argument("--warn-exit-code", type=int, default=0, metavar="N", help="exit with N when there are warnings")
+    codes.add_argument("--warn-no-pass", action="store_true", help="exit with --warn-exit-code when nothing passed")
+    codes.add_argument("--audit-warn", action="store_true", help="count violations of Audit rules as warnings")
+    codes.add_argument("--continue-on-fail", action="store_true", help="accepted for Kyverno's sake: always so here")
+
+
+@dataclass(slots=True)
+class Counts:
+    """Results by status, as the last line shows them."""
+
+    passed: int = 0
+    failed: int = 0
+    warned: int = 0
+    errors: int = 0
+    skipped: int = 0
+
+    def add(self, status: str) -> None:
+        match status:
+            case "pass":
+                self.passed += 1
+            case "fail":
+                self.failed += 1
+            case "warn":
+                self.warned += 1
+            case "error":
+                self.errors += 1
+            case _:
+                self.skipped += 1
+
+    def line(self) -> str:
+        return (
+            f"\npass: {self.passed}, fail: {self.failed}, warn: {self.warned}, error: {self.errors}, "
+            f"skip: {self.skipped} "
+        )
+
+    def exit_code(self, warn_code: int, warn_no_pass: bool) -> int:
+        if self.failed or self.errors:
+            return 1
+        if self.warned and warn_code:
+            return warn_code
+        return warn_code if warn_no_pass and not self.passed else 0
+
+
+def run(args: argparse.Namespace) -> int:
+    from runtime.cli.offline import evaluate
+    from runtime.cli.values import NO_VALUES, load_user_info, load_values_file, with_assignments
+
+    if not args.policies:
+        raise Problem("no policy given: name policy files, folders or bundles")
+    if not args.resources and not args.stdin:
+        raise Problem("no resource given: use -r FILE, or -i to read from stdin")
+    if args.stdin and STDIN in args.policies:
+        raise Problem("stdin cannot hold policies and resources at once")
+    values = load_values_file(args.values_file) if args.values_file else NO_VALUES
+    if args.set:
+        values = with_assignments(values, args.set)
+    user = load_user_info(args.userinfo) if args.userinfo else None
+    paths = [part for given in args.resources for part in given.split(",") if part]
+    resources, dropped = without_duplicates(read_resources([*paths, *([STDIN] if args.stdin else [])]))
+    for name in dropped:
+        print(f"warning: resource {name} is given twice, the first one counts", file=sys.stderr)
+    policies = load(args)
+    if args.exceptions_with_resources:
+        resources = [r for r in resources if r.get("kind") != "PolicyException"]
+    writer = Writer(args.output)
+    answers: list[Answer] = []
+    quiet = args.policy_report or args.output_format in ("yaml", "json", "junit", "sarif")
+    if not (args.stdin or quiet):
+        with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
+        count = len(policies.loaded.rules)
+        print(f"\nApplying {count} policy rule(s) to {len(resources)} resource(s){with_exceptions}...")
+    for resource in resources:
+        found = evaluate(policies.loaded, resource, values=values, user=user)
+        answers += found
+        for answer in found:
+            if answer.mutation and not quiet:
+                writer.mutation(answer, stdin=args.stdin)
+    counts = Counts()
+    for answer in answers:
+        for result in answer.results:
+            counts.add(result.report_status(audit_warn=args.audit_warn))
+    _show(args, answers, counts)
+    _report_mismatches(policies)
+    return counts.exit_code(args.warn_exit_code, args.warn_no_pass)
+
+
+def load(args: argparse.Namespace) -> Policies:
+    """Compiles the policies and exceptions of a command line. Raises :class:`Problem` when one is refused."""
+    from compiler.diagnostics import render_all
+    from runtime.bundles import BundleProblem, read_file
+    from runtime.cli.offline import load_policies
+    from vm.bundle import BundleError
+    from vm.verify import VerifyError
+
+    bundles, sources = [], []
+    for path in args.policies:
+        if path != STDIN and is_bundle(Path(path)):
+            bundles.append(path)
+        else:
+            sources.append(path)
+    files, diagnostics, texts = read_policies(sources)
+    exceptions = []
+    exception_paths = [part for given in args.exceptions for part in given.split(",") if part]
+    if args.exceptions_with_resources:
+        exception_paths += [part for given in args.resources for part in given.split(",") if part]
+    if exception_paths:
+        exception_files, more, more_texts = read_policies(exception_paths)
+        diagnostics, texts = [*diagnostics, *more], texts | more_texts
+        exceptions = [d for f in exception_files for d in f.documents if d.value.get("kind") == "PolicyException"]
+    errors = [d for d in diagnostics if d.severity == "error"]
+    if errors:
+        raise Problem(_refusal(len(errors)), render_all(errors, texts))
+    try:
+        policies = load_policies(files, bundles=[read_file(b) for b in bundles], exceptions=exceptions, tier=args.tier)
+    except (BundleError, VerifyError) as error:
+        raise BundleProblem(f"{', '.join(map(str, bundles)) or 'compiled policies'}: {error}") from None
+    if policies.refused:
+        errors = [d for r in policies.refused for d in r.diagnostics if d.severity == "error"]
+        raise Problem(_refusal(len(errors)), render_all(errors, texts))
+    remarks = [d for d in policies.diagnostics if d.severity == "warning"]
+    if remarks and not args.stdin:
+        print(render_all(remarks, texts), file=sys.stderr)
+    return policies
+
+
+def _refusal(errors: int) -> str:
+    return "1 error in the policies" if errors == 1 else f"{errors} errors in the policies"
+
+
+class Writer:
+    """Where mutated resources go: stdout, one file, or a file for each resource in a folder."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = Path(path) if path else None
+        if self._path is not None and not self._folder:
+            self._put(self._path, "", append=False)
+
+    @property
+    def _folder(self) -> bool:
+        return self._path is not None and (self._path.is_dir() or not self._path.suffix)
+
+    def mutation(self, answer: Answer, *, stdin: bool) -> None:
+        """Prints or writes what a policy made of a resource."""
+        from runtime.cli.output import to_yaml
+
+        text = to_yaml(answer.patched)
+        _, kind, namespace, name = identity(answer.resource)
+        if self._path is None:
+            if not stdin:
+                print(f"\npolicy {answer.policy.name} applied to {namespace}/{kind}/{name}:", end="")
+            print(f"\n{text}\n---")
+        elif self._folder:
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._put(self._path / f"{name}-mutated.yaml", f"{text}\n---\n\n", append=True)
+        else:
+            self._put(self._path, f"{text}\n---\n\n", append=True)
+        if not stdin:
+            print("\n\nMutation:\nMutation has been applied successfully.", end="")
+
+    def _put(self, path: Path, text: str, *, append: bool) -> None:
+        try:
+            with path.open("a" if append else "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise Problem(f"{path}: {reason(error)}") from None
+
+
+def _show(args: argparse.Namespace, answers: list[Answer], counts: Counts) -> None:
+    from runtime.cli.output import junit, policy_reports, sarif, to_yaml
+
+    form = args.output_format
+    if form == "junit":
+        print(junit(_junit_suites(answers, args.audit_warn)))
+    elif form == "sarif":
+        print(sarif(answers, audit_warn=args.audit_warn))
+    elif args.policy_report or form in ("yaml", "json"):
+        reports = policy_reports(answers, audit_warn=args.audit_warn)
+        if form == "json":
+            print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=2, ensure_ascii=False))
+        else:
+            print("---\n".join(to_yaml(report) for report in reports), end="")
+    elif args.table or form == "table":
+        _table(args, answers)
+    elif not args.stdin:
+        for line in _lines(answers, audit_warn=args.audit_warn):
+            print(line)
+        print(counts.line())
+
+
+def _table(args: argparse.Namespace, answers: list[Answer]) -> None:
+    from runtime.cli.output import resource_label, table, use_colour
+
+    headings = ["ID", "POLICY", "RULE", "RESOURCE", "RESULT", *(["MESSAGE"] if args.detailed_results else [])]
+    rows = []
+    for answer in answers:
+        for result in answer.results:
+            status = result.report_status(audit_warn=args.audit_warn).capitalize()
+            row = [str(len(rows) + 1), answer.policy.key, result.rule, resource_label(answer.resource), status]
+            rows.append([*row, result.message] if args.detailed_results else row)
+    print(table(headings, rows, status=4, colour=use_colour(args.remove_color)))
+
+
+def _lines(answers: Iterable[Answer], *, audit_warn: bool) -> Iterator[str]:
+    """The failures, policy by policy and resource by resource, in Kyverno's words."""
+    for answer in answers:
+        _, kind, namespace, name = identity(answer.resource)
+        where = f"{namespace}/{kind}/{name}"
+        policy = answer.policy.name
+        for result in answer.results:
+            if result.kind == "mutate" and result.status == "skip":
+                yield f"\nskipped mutate policy {policy} -> resource {where}"
+            elif result.kind == "mutate" and result.status == "error":
+                yield f"\nerror while applying mutate policy {policy} -> resource {where} \nerror:  {result.message}"
+        broken = [r for r in answer.results if r.status == "fail" or (r.status == "error" and r.kind != "mutate")]
+        if not broken:
+            continue
+        warning = audit_warn and all(r.action == "Audit" for r in broken)
+        yield f"policy {policy} -> resource {where} failed{' as audit warning' if warning else ''}:"
+        for number, result in enumerate(broken, 1):
+            yield f"{number} - {result.rule} {result.message}"
+        yield ""
+
+
+def _junit_suites(answers: Iterable[Answer], audit_warn: bool) -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
+    from runtime.cli.output import resource_label
+
+    suites: dict[str, list[tuple[str, str, str, str]]] = {}
+    for answer in answers:
+        for result in answer.results:
+            status = result.report_status(audit_warn=audit_warn)
+            outcome = "pass" if status == "warn" else status
+            case = (result.rule, resource_label(answer.resource), outcome, result.message)
+            suites.setdefault(answer.policy.key, []).append(case)
+    yield from suites.items()
+
+
+def _report_mismatches(policies: Policies) -> None:
+    seen = policies.loaded.mismatches
+    if seen.count:
+        first: Any = seen.last[0]
+        raise Problem(f"the tiers differ in {seen.count} of {seen.compared} answers, as in {first}")
