@@ -181,8 +181,10 @@ def _add_to_list(items: list[Any], step: str, rest: list[str], value: Value, pat
         copy = list(items)
         copy[at] = _add(_container_for(rest[0], path) if inner is None else inner, rest, value, path)
         return copy
-    if i < 0:
+    if i < -1:
         raise _Refused(f"error in add for path: '{path}': Unable to access invalid index: {step}: {_BAD_INDEX}")
+    if i == -1:  # the last of an empty list: the place after it
+        i = len(items)
     made = _add(_container_for(rest[0], path), rest, value, path)
     return [*items, *_padding(i - len(items), path), made]
 

@@ -21,6 +21,8 @@ APPLIES = [
     ("add replaces a null parent", {"a": None}, [{"op": "add", "path": "/a/b", "value": 1}], {"a": {"b": 1}}),
     ("add inserts", {"a": [1, 3]}, [{"op": "add", "path": "/a/1", "value": 2}], {"a": [1, 2, 3]}),
     ("add appends", {"a": [1]}, [{"op": "add", "path": "/a/-", "value": 2}], {"a": [1, 2]}),
+    ("add below the last of a missing list", {}, [{"op": "add", "path": "/a/-1/b", "value": 1}], {"a": [{"b": 1}]}),
+    ("add below the last", {"a": [{}, {}]}, [{"op": "add", "path": "/a/-1/b", "value": 1}], {"a": [{}, {"b": 1}]}),
     ("add at -1 appends", {"a": [1]}, [{"op": "add", "path": "/a/-1", "value": 2}], {"a": [1, 2]}),
     (
         "add below a later element",
