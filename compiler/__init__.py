@@ -1,7 +1,7 @@
 """The compiler from policy documents to a bundle: the one door that the runtime and the command line use.
 
-``load_documents`` reads YAML with spans, ``compile_policies`` does the rest: schema, autogen, front ends, passes, code, bytes. Both
-import what they need when they are called, so that a command that compiles nothing pays nothing.
+``load_documents`` reads YAML with spans, ``compile_policies`` does the rest: schema, autogen, front ends, passes,
+code, bytes. Both import what they need when they are called, so that a command that compiles nothing pays nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["CompileResult", "Options", "PolicyStats", "Stats", "compile_policies
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``strip`` leaves out the debug section; ``observer``
-    is told of the module after each pass. Neither it nor ``sign`` changes the code."""
+    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``strip`` leaves out the debug
+    section; ``observer`` is told of the module after each pass. Neither it nor ``sign`` changes the code."""
 
     level: int = 2
     strict: bool = False
@@ -48,7 +48,8 @@ class PolicyStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Where time and bytes went: ``stages`` and ``passes`` in seconds by name, in order; ``bundle_bytes`` 0 without a bundle."""
+    """Where time and bytes went: ``stages`` and ``passes`` in seconds by name, in order; ``bundle_bytes`` 0 without a
+    bundle."""
 
     policies: tuple[PolicyStats, ...] = ()
     stages: Mapping[str, float] = field(default_factory=dict)
@@ -77,7 +78,8 @@ def load_documents(text: str, origin: str, reporter: Reporter) -> list[Document]
 
 
 def compile_policies(docs: Iterable[Document], *, options: Options | None = None) -> CompileResult:
-    """Compiles the policies and exceptions of the documents into one bundle. Never raises for what the documents hold."""
+    """Compiles the policies and exceptions of the documents into one bundle. Never raises for what the documents
+    hold."""
     from compiler.compilation import Compilation
 
     return Compilation(tuple(docs), options or Options()).run()

@@ -1,7 +1,7 @@
 """Emitted modules to bundle bytes: what goes into the header, and the key a bundle may be signed with.
 
-The layout of the bytes is owned by ``vm.bundle``. The same sources and options give the same bytes: the header holds digests, no
-times and no names of machines. Called by the facade and by ``thesmos compile``.
+The layout of the bytes is owned by ``vm.bundle``. The same sources and options give the same bytes: the header holds
+digests, no times and no names of machines. Called by the facade and by ``thesmos compile``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class KeyProblem(Exception):
 
 
 def write_bundle(m: Module, *, sign: Signer | None = None, strip: bool = False) -> bytes:
-    """The bytes of a module, signed when a signer is given; ``strip`` leaves out the debug section, which changes no answer.
+    """The bytes of a module, signed when a signer is given; ``strip`` leaves out the debug section, which changes no
+    answer.
 
     Raises :class:`vm.bundle.BundleError` for a module beyond the limits of the format.
     """

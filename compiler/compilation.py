@@ -91,7 +91,8 @@ class Compilation:
 
 
 def _shares(module: ir.Module, code: Module, seconds: float) -> tuple[PolicyStats, ...]:
-    """Rules and code bytes of each policy; its share of the time is its share of the code, as stages take all at once."""
+    """Rules and code bytes of each policy; its share of the time is its share of the code, as stages take all at
+    once."""
     sizes = [0] * len(module.policies)
     for fn, emitted in zip(module.functions, code.functions, strict=True):
         if fn.policy is not None:

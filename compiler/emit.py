@@ -1,7 +1,7 @@
 """IR to code objects: pools for constants, paths, patterns and imports, slots for locals, bytes for trees.
 
-``emit`` is the last step before :mod:`compiler.bundle_writer`; it takes a module that :mod:`compiler.ir.check` has passed. The
-same IR gives the same code: pools fill in order of first use, functions keep their order.
+``emit`` is the last step before :mod:`compiler.bundle_writer`; it takes a module that :mod:`compiler.ir.check` has
+passed. The same IR gives the same code: pools fill in order of first use, functions keep their order.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from compiler.ir import ops as ir
+from compiler.ir.build import negate
 from vm import code
 from vm.functions import INTRINSICS
 from vm.isa import BY_NAME, Imm
@@ -80,6 +81,7 @@ class _FunctionEmitter:
         self.height = 0
         self.max_stack = 0
         self.marks: list[tuple[int, str]] = []
+        self.ready: str | None = None  # the local whose value already lies on the stack for the read that comes next
 
     def op(self, name: str, *immediates: int, pops: int = 0, pushes: int = 0) -> None:
         out = self.out
@@ -102,7 +104,17 @@ class _FunctionEmitter:
     # statements; each answers whether control may go on behind it
 
     def body(self, body: tuple[ir.Stmt, ...]) -> bool:
-        return all(self.stmt(stmt) for stmt in body)
+        for i, stmt in enumerate(body):
+            following = body[i + 1] if i + 1 < len(body) else None
+            if isinstance(stmt, ir.Set) and following is not None and _reads_first(following) == stmt.name:
+                # The value stays on the stack for the statement behind, which begins with reading it.
+                self.mark(stmt.at)
+                self.expr(stmt.value)
+                self.op("tee", self.slots[stmt.name])
+                self.ready = stmt.name
+            elif not self.stmt(stmt):
+                return False
+        return True
 
     def stmt(self, stmt: ir.Stmt) -> bool:
         match stmt:
@@ -147,8 +159,11 @@ class _FunctionEmitter:
 
     def branch(self, stmt: ir.If) -> bool:
         terms: tuple[ir.Expr, ...] = (stmt.cond,)
-        if isinstance(stmt.cond, ir.And) and not stmt.other and 0 < len(stmt.cond.terms) <= _AND_AS_IFS:
-            terms = stmt.cond.terms
+        match stmt.cond:
+            case ir.And(found) if not stmt.other and 0 < len(found) <= _AND_AS_IFS:
+                terms = found
+            case ir.Op("not", (ir.Or(found),)) if not stmt.other and 0 < len(found) <= _AND_AS_IFS:
+                terms = tuple(negate(t) for t in found)
         for term in terms:
             self.expr(term)
             self.op("if", 0, pops=1)
@@ -172,7 +187,10 @@ class _FunctionEmitter:
             case ir.Const():
                 self.const(expr.value)
             case ir.Local():
-                self.op("local", self.slots[expr.name], pushes=1)
+                if self.ready == expr.name:
+                    self.ready = None
+                else:
+                    self.op("local", self.slots[expr.name], pushes=1)
             case ir.Load():
                 self.op("path", self.pools.path(expr.path), pushes=1)
             case ir.Op():
@@ -297,6 +315,34 @@ class _FunctionEmitter:
             max_stack=self.max_stack,
             role=fn.role,
         )
+
+
+def _reads_first(stmt: ir.Stmt) -> str | None:
+    """The local that a statement reads before it does anything else, unless as the map of a field, where ``local_get``
+    does."""
+    match stmt:
+        case ir.Set() | ir.Return() | ir.Do():
+            expr = stmt.value
+        case ir.If():
+            expr = stmt.cond
+        case ir.Each() | ir.EachPair():
+            expr = stmt.over
+        case _:
+            return None
+    while True:
+        match expr:
+            case ir.Local(name):
+                return name
+            case ir.Op("get", (ir.Local(),)):
+                return None
+            case ir.Op(_, (first, *_)) | ir.Invoke(_, (first, *_)) | ir.Call(_, (first, *_)):
+                expr = first
+            case ir.And((first, *_)) | ir.Or((first, *_)):
+                expr = first
+            case ir.Choose(cond):
+                expr = cond
+            case _:
+                return None
 
 
 def emit(m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str, str] | None = None) -> code.Module:

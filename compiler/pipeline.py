@@ -1,7 +1,7 @@
 """The passes in order, by level, with the checker after each and an eye for observers.
 
-Levels: 0 runs none, 1 what makes code smaller or simpler, 2 all (the default). ``optimise`` is called by the facade, by golden
-tests (single passes) and by fuzz target F5.
+Levels: 0 runs none, 1 what makes code smaller or simpler, 2 all (the default). ``optimise`` is called by the facade,
+by golden tests (single passes) and by fuzz target F5.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def pass_named(name: str) -> Pass:
 def optimise(m: Module, level: int = 2, observer: Observer | None = None) -> Module:
     """The module after all passes of ``level``; it is checked before the first and after each.
 
-    Raises :class:`compiler.ir.check.CheckError` when lowering or a pass made bad IR, ``ValueError`` for a level that is none.
+    Raises :class:`compiler.ir.check.CheckError` when lowering or a pass made bad IR, ``ValueError`` for a level that
+    is none.
     """
     if level not in LEVELS:
         raise ValueError(f"there is no level {level}, only {', '.join(map(str, LEVELS))}")

@@ -1,8 +1,9 @@
-"""The checker that runs on the IR after lowering and after every pass: a pass that breaks the IR is found at once, by name.
+"""The checker that runs on the IR after lowering and after every pass: a pass that breaks the IR is found at once, by
+name.
 
-It proves of each function what the emitter and the verifier count on: kinds fit, locals are declared and set before they are
-read, all paths return, ``break`` and ``next`` stand in loops, lists and maps that are changed were made here, names exist and
-calls make no cycle. ``known`` lets the pipeline skip functions that the last pass left alone.
+It proves of each function what the emitter and the verifier count on: kinds fit, locals are declared and set before
+they are read, all paths return, ``break`` and ``next`` stand in loops, lists and maps that are changed were made here,
+names exist and calls make no cycle. ``known`` lets the pipeline skip functions that the last pass left alone.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ ROLES: Final = frozenset({"entry", "message", "exception", "cell", "helper"})
 
 
 class CheckError(Exception):
-    """The IR is not well formed: a mistake of the compiler, never of a policy. ``str`` names the function and the fault."""
+    """The IR is not well formed: a mistake of the compiler, never of a policy. ``str`` names the function and the
+    fault."""
 
     def __init__(self, function: str, detail: str) -> None:
         super().__init__(f"{function}: {detail}" if function else detail)

@@ -1,8 +1,9 @@
 """The typed tree IR: what the front ends make, the passes rewrite and ``emit`` turns into bytecode.
 
-An expression has a static kind of :mod:`vm.isa` (``V B I S L M E O``). ``Op`` applies any instruction of the table that is
-neither control nor a local access; the other nodes are the ones that need structure. Nodes are frozen: a pass builds new
-ones. ``at`` (on statements) is the JSON pointer of the policy text a statement came from; it takes no part in equality.
+An expression has a static kind of :mod:`vm.isa` (``V B I S L M E O``). ``Op`` applies any instruction of the table
+that is neither control nor a local access; the other nodes are the ones that need structure. Nodes are frozen: a pass
+builds new ones. ``at`` (on statements) is the JSON pointer of the policy text a statement came from; it takes no part
+in equality.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The value at a constant path of the root (``("request", "object", "spec")``), MISSING when a step is not there."""
+    """The value at a constant path of the root (``("request", "object", "spec")``), MISSING when a step is not
+    there."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An instruction applied to operands; ``imm`` are constants in source form (key text, path tuple, pattern text, n)."""
+    """An instruction applied to operands; ``imm`` are constants in source form (key text, path tuple, pattern text,
+    n)."""
 
     name: str
     args: tuple[Expr, ...] = ()
@@ -156,10 +159,11 @@ Stmt: TypeAlias = Set | If | Each | EachPair | Return | Break | Next | Do
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """``locals`` maps every local, parameters first and included, to its kind. Each body ends in a ``Return`` on all paths.
+    """``locals`` maps every local, parameters first and included, to its kind. Each body ends in a ``Return`` on all
+    paths.
 
-    ``policy`` is the index of the policy it belongs to (for debug spans), ``role`` what it is: entry, message, exception, cell,
-    helper.
+    ``policy`` is the index of the policy it belongs to (for debug spans), ``role`` what it is: entry, message,
+    exception, cell, helper.
     """
 
     name: str
@@ -173,7 +177,8 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class KindKey:
-    """A kind selector as written, split: group, version, kind and subresource may hold wildcards; "" subresource is the object."""
+    """A kind selector as written, split: group, version, kind and subresource may hold wildcards; "" subresource is
+    the object."""
 
     group: str
     version: str
@@ -193,8 +198,9 @@ class MatchKey:
 class Rule:
     """What the bundle's POLICY section says of one computed rule (an autogen rule is one of its own).
 
-    ``keys`` are the ways in which a request may reach the rule; they over-approximate its match until ``hoist_match`` has made
-    them exact. ``meta`` is plain JSON for the runtime: failureAction, overrides, messages, report properties, …
+    ``keys`` are the ways in which a request may reach the rule; they over-approximate its match until ``hoist_match``
+    has made them exact. ``meta`` is plain JSON for the runtime: failureAction, overrides, messages, report properties,
+    …
     """
 
     name: str
@@ -206,7 +212,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``meta`` is plain JSON: apiVersion, kind, failureAction, overrides, applyRules, failurePolicy, background, annotations, …"""
+    """``meta`` is plain JSON: apiVersion, kind, failureAction, overrides, applyRules, failurePolicy, background,
+    annotations, …"""
 
     name: str
     namespace: str | None

@@ -310,7 +310,7 @@ def _expr(r: _Reader) -> Expr:
         return Const(_const(r))
     word = r.match(_WORD, "an expression")
     match word:
-        case "true" | "false" | "null" | "NaN" | "Infinity":
+        case "true" | "false" | "null" | "NaN" | "Infinity" if not r.text.startswith("(", r.at):
             r.at -= len(word)
             return Const(r.json())
         case "call":

@@ -1,4 +1,5 @@
-"""The readable text of a module, for golden files, ``--print-after`` and people; :mod:`compiler.ir.parse` reads it back.
+"""The readable text of a module, for golden files, ``--print-after`` and people; :mod:`compiler.ir.parse` reads it
+back.
 
 ::
 
@@ -15,8 +16,9 @@
         do append(%found, %c)
       return o_pass()
 
-Locals are ``%name``, loads ``@a.b."c d"``, constants JSON; an instruction carries its constants in brackets, an intrinsic has
-a dot in its name, ``call`` calls a function. Indentation by two spaces nests; ``!"…"`` is the policy text a statement came from.
+Locals are ``%name``, loads ``@a.b."c d"``, constants JSON; an instruction carries its constants in brackets, an
+intrinsic has a dot in its name, ``call`` calls a function. Indentation by two spaces nests; ``!"…"`` is the policy
+text a statement came from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Static kind of an expression, and the operands each node asks for.
 
-Everything follows from the tables: ``vm.isa`` for instructions, ``vm.functions.INTRINSICS`` for intrinsics and the functions
-of the module for calls. Used by the checker, by passes that need a kind, and by front ends that make locals.
+Everything follows from the tables: ``vm.isa`` for instructions, ``vm.functions.INTRINSICS`` for intrinsics and the
+functions of the module for calls. Used by the checker, by passes that need a kind, and by front ends that make locals.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from vm.isa import BY_NAME, Effect, Imm, kind_join
 
 NOT_IN_IR: Final = frozenset(
     {"const", "local", "set", "tee", "pop", "nop", "path", "local_get", "true", "false", "invoke"}
-)
-"""Instructions that only the emitter makes: the IR has nodes of its own for them (``get`` of a ``Local`` is ``local_get``)."""
+) """Instructions that only the emitter makes: the IR has nodes of its own for them (``get`` of a ``Local`` is
+``local_get``)."""
 
 
 class KindError(Exception):

@@ -1,5 +1,5 @@
-"""Rebuilding and searching IR trees. A node whose children did not change stays the very same object, so that a pass that
-finds nothing to do costs no memory and the pipeline can see by identity which functions to check again.
+"""Rebuilding and searching IR trees. A node whose children did not change stays the very same object, so that a pass
+that finds nothing to do costs no memory and the pipeline can see by identity which functions to check again.
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ def iter_exprs(body: Body) -> Iterator[Expr]:
 
 
 def same(a: Expr, b: Expr) -> bool:
-    """Whether two expressions are the same text. Python's ``==`` on nodes takes ``1``, ``1.0`` and ``True`` for one constant,
-    so constants are compared once more, by kind."""
+    """Whether two expressions are the same text. Python's ``==`` on nodes takes ``1``, ``1.0`` and ``True`` for one
+    constant, so constants are compared once more, by kind."""
     return a == b and _constants(a) == _constants(b)
 
 

@@ -1,7 +1,8 @@
-"""Lets equal functions be one. Messages, specialised patterns and helpers repeat across rules and policies; the first stays.
+"""Lets equal functions be one. Messages, specialised patterns and helpers repeat across rules and policies; the first
+stays.
 
-Entries are left apart, since their code is shown under the policy lines it came from. Calls to a function that went are led to
-the one that stayed, which can make further functions equal, so it runs until nothing changes.
+Entries are left apart, since their code is shown under the policy lines it came from. Calls to a function that went
+are led to the one that stayed, which can make further functions equal, so it runs until nothing changes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def dedupe(m: Module) -> Module:
 
 
 def _key(fn: Function) -> Any:
-    """Equal for functions that do the same: Python's ``==`` on trees takes ``1`` for ``True``, so constants are keyed apart."""
+    """Equal for functions that do the same: Python's ``==`` on trees takes ``1`` for ``True``, so constants are keyed
+    apart."""
     constants: list[Any] = []
     for e in iter_exprs(fn.body):
         if isinstance(e, Const):

@@ -1,7 +1,8 @@
 """Computes pure operations and intrinsics on constants, through the very functions the VM runs.
 
-``concat[3]("a", "b", %x)`` becomes ``concat[2]("ab", %x)``, ``length([1, 2])`` becomes ``2``. An error that a computation answers with is
-a constant as good as any; what needs fuel without bound, the host or the clock is left, and so is a result too large to keep.
+``concat[3]("a", "b", %x)`` becomes ``concat[2]("ab", %x)``, ``length([1, 2])`` becomes ``2``. An error that a
+computation answers with is a constant as good as any; what needs fuel without bound, the host or the clock is left,
+and so is a result too large to keep.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Moves what a rule's match says of kinds and operations from code into the keys of the match index.
 
-An entry begins with ``if not(M) return o_none()``. A request reaches it only through one of the rule's keys, so the keys are
-made from ``M``, and every part of ``M`` that all keys imply is dropped; what is left stays code. Before and after::
+An entry begins with ``if not(M) return o_none()``. A request reaches it only through one of the rule's keys, so the
+keys are made from ``M``, and every part of ``M`` that all keys imply is dropped; what is left stays code. Before and
+after::
 
     key "" "*" "Pod" "" []                    key "" "*" "Pod" "" ["CREATE"]
     if not(and(match.kinds(@$kind, …),        if not(<rest>)
@@ -165,11 +166,11 @@ def _without(term: Expr, keys: tuple[MatchKey, ...]) -> Expr:
     if keys and all(_implied(term, key) for key in keys):
         return TRUE
     match term:
-        case And(terms):
-            return join(tuple(_without(t, keys) for t in terms), True, term)
-        case Or(terms):
+        case And(terms) | Or(terms):
             new = tuple(_without(t, keys) for t in terms)
-            return term if all(a is b for a, b in zip(new, terms, strict=True)) else join(new, False, term)
+            if all(a is b for a, b in zip(new, terms, strict=True)):
+                return term
+            return join(new, True, And(new)) if isinstance(term, And) else join(new, False, Or(new))
         case Op("not", (inner,)):
             new_inner = _without(inner, keys)
             return term if new_inner is inner else negate(new_inner)

@@ -7,7 +7,8 @@ Both tiers run ``test; if`` as one step, and a test that holds then leads straig
     …                                           return true
     return true                               return false
 
-Only where the rest ends (in a return, ``break`` or ``next``) and not deeper than CPython and the verifier like their blocks.
+Only where the rest ends (in a return, ``break`` or ``next``) and not deeper than CPython and the verifier like their
+blocks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Computes a pure expression over the root once in a function and keeps it in a local.
 
-The root does not change while a function runs, and the operations that take part are pure and total, so an expression that was
-evaluated on the way to another occurrence of itself has the same value there. Occurrences in arms that exclude each other are
-left alone: nothing is evaluated that would not have been. Before and after::
+The root does not change while a function runs, and the operations that take part are pure and total, so an expression
+that was evaluated on the way to another occurrence of itself has the same value there. Occurrences in arms that
+exclude each other are left alone: nothing is evaluated that would not have been. Before and after::
 
     if is_map(@$resource.spec)                if is_map(block
       x = get["a"](@$resource.spec)               t = @$resource.spec

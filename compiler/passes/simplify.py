@@ -1,8 +1,8 @@
 """Boolean and structural laws on the IR.
 
-Conditions are two-valued here (kind ``B`` holds no error), so the classical laws hold as long as nothing with an effect is
-dropped: ``not not x = x``, ``x && true = x``, ``x && false = false`` (for what stands behind the false, and before it when it is
-pure), the same for ``||``, and choice on a constant. Before and after::
+Conditions are two-valued here (kind ``B`` holds no error), so the classical laws hold as long as nothing with an
+effect is dropped: ``not not x = x``, ``x && true = x``, ``x && false = false`` (for what stands behind the false, and
+before it when it is pure), the same for ``||``, and choice on a constant. Before and after::
 
     if not(not(and(is_map(%x), true)))      if is_map(%x)
       return o_pass()                         return o_pass()
@@ -10,10 +10,31 @@ pure), the same for ``||``, and choice on a constant. Before and after::
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from compiler.ir.build import FALSE, TRUE, negate
-from compiler.ir.ops import And, Block, Choose, Const, Do, Expr, Function, If, Load, Module, Op, Or, Return, Set, Stmt
+from compiler.ir.ops import (
+    And,
+    Block,
+    Call,
+    Choose,
+    Const,
+    Do,
+    Each,
+    EachPair,
+    Expr,
+    Function,
+    If,
+    Invoke,
+    Load,
+    Module,
+    Op,
+    Or,
+    Return,
+    Set,
+    Stmt,
+)
 from compiler.ir.types import is_pure, kind_of
 from compiler.ir.walk import map_functions, rewrite_function, same
 
@@ -83,7 +104,8 @@ def _not(inner: Expr, whole: Expr) -> Expr:
 
 
 def join(terms: tuple[Expr, ...], unit: bool, whole: Expr) -> Expr:
-    """A conjunction (``unit`` true) or disjunction (false) without nesting, units, doubles and what is never reached."""
+    """A conjunction (``unit`` true) or disjunction (false) without nesting, units, doubles and what is never
+    reached."""
     flat: list[Expr] = []
     for term in terms:
         if isinstance(term, And if unit else Or):
@@ -148,11 +170,43 @@ def _stmt(stmt: Stmt) -> tuple[Stmt, ...]:
             return (If(cond, other, then, stmt.at),)
         case Do(value) if is_pure(value):
             return ()
-        # What a statement evaluates first needs no block: its statements may stand on their own.
-        case Set(name, Block(inner, value)):
-            return (*inner, Set(name, value, stmt.at))
-        case Return(Block(inner, value)):
-            return (*inner, Return(value, stmt.at))
-        case If(Block(inner, value), then, other):
-            return (*inner, If(value, then, other, stmt.at))
+        case Set() | Return() | Do():
+            opened, value = _opened(stmt.value)
+            if opened:
+                return (*opened, replace(stmt, value=value))
+        case If(cond, then, other):
+            opened, cond = _opened(cond)
+            if opened:
+                return (*opened, If(cond, then, other, stmt.at))
+        case Each() | EachPair():
+            opened, over = _opened(stmt.over)
+            if opened:
+                return (*opened, replace(stmt, over=over))
     return (stmt,)
+
+
+def _opened(expr: Expr) -> tuple[tuple[Stmt, ...], Expr]:
+    """(statements that may run before, the rest) of an expression which evaluates a block first of all."""
+    match expr:
+        case Block(body, value):
+            more, value = _opened(value)
+            return (*body, *more), value
+        case Op(name, (first, *rest), imm):
+            opened, first = _opened(first)
+            return (opened, Op(name, (first, *rest), imm)) if opened else ((), expr)
+        case Invoke(name, (first, *rest)):
+            opened, first = _opened(first)
+            return (opened, Invoke(name, (first, *rest))) if opened else ((), expr)
+        case Call(name, (first, *rest)):
+            opened, first = _opened(first)
+            return (opened, Call(name, (first, *rest))) if opened else ((), expr)
+        case And((first, *rest)):
+            opened, first = _opened(first)
+            return (opened, And((first, *rest))) if opened else ((), expr)
+        case Or((first, *rest)):
+            opened, first = _opened(first)
+            return (opened, Or((first, *rest))) if opened else ((), expr)
+        case Choose(cond, then, other):
+            opened, cond = _opened(cond)
+            return (opened, Choose(cond, then, other)) if opened else ((), expr)
+    return (), expr

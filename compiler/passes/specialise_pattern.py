@@ -1,7 +1,8 @@
 """Puts straight code that proves a pass before the exact walk of a constant pattern.
 
-``pat.walk(resource, pattern)`` owns the meaning (semantics §2–3): messages, paths, skips. Nearly every request passes nearly every
-rule, so for each constant pattern this pass writes a function that answers true only when the walk would answer null::
+``pat.walk(resource, pattern)`` owns the meaning (semantics §2–3): messages, paths, skips. Nearly every request passes
+nearly every rule, so for each constant pattern this pass writes a function that answers true only when the walk would
+answer null::
 
     r = pat.walk(@$resource, {"spec": {"=(hostNetwork)": false}})
     ->
@@ -15,8 +16,8 @@ rule, so for each constant pattern this pass writes a function that answers true
         return false
       return true
 
-False means "not proven", so whatever is rare or depends on order (skips, positional lists, wildcards in metadata keys) may answer
-false; true must be right. Fuzz target F5 holds both against each other.
+False means "not proven", so whatever is rare or depends on order (skips, positional lists, wildcards in metadata keys)
+may answer false; true must be right. Fuzz target F5 holds both against each other.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from compiler.ir.ops import (
 from compiler.ir.walk import rewrite_function
 from vm.intrinsics.pattern_walk import parse_anchor
 
-_MOST_NODES: Final = 400
-"""Patterns with more maps, lists and leaves than this are left to the walk: the code would be larger than it is worth."""
+_MOST_NODES: Final = 400 """Patterns with more maps, lists and leaves than this are left to the walk: the code would be
+larger than it is worth."""
 _MOST_LOOPS: Final = 6
 _DEEPEST: Final = 24
 
@@ -63,7 +64,8 @@ class _Unprovable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One key of a pattern map: its anchor ("" for none, "()" for a conditional one), the name in it, the pattern below."""
+    """One key of a pattern map: its anchor ("" for none, "()" for a conditional one), the name in it, the pattern
+    below."""
 
     anchor: str
     name: str
@@ -132,7 +134,8 @@ def _depth(pattern: Any) -> int:
 
 
 def _widens_keys(pattern: Any) -> bool:
-    """Whether some ``metadata`` holds labels or annotations with wildcards in their keys, which the walk expands (§3.4)."""
+    """Whether some ``metadata`` holds labels or annotations with wildcards in their keys, which the walk expands
+    (§3.4)."""
     if type(pattern) is list:
         return any(map(_widens_keys, pattern))
     if type(pattern) is not dict:
@@ -176,7 +179,8 @@ class _Prover:
             self.b.emit(If(negate(cond), (self.give_up,)))
 
     def value(self, value: Expr, pattern: Any, *, lenient: bool) -> None:
-        """Checks that a value walks; ``lenient`` under ``=( )``, where an empty list satisfies a list or scalar pattern."""
+        """Checks that a value walks; ``lenient`` under ``=( )``, where an empty list satisfies a list or scalar
+        pattern."""
         if type(pattern) is dict:
             self.map(value, pattern)
         elif type(pattern) is list:
@@ -278,7 +282,8 @@ class _Prover:
         self.require(Local(applied))
 
     def condition(self, item: Expr, entry: _Entry) -> None:
-        """Sets the element aside when a scalar condition does not hold; gives up on a list, of which the walk knows more."""
+        """Sets the element aside when a scalar condition does not hold; gives up on a list, of which the walk knows
+        more."""
         value = self.kept(field(item, entry.name), "cond")
         self.require(Op("not", (Op("is_list", (value,)),)))
         held: Expr = Op("p_scalar", (value,), (entry.pattern,))
@@ -343,7 +348,8 @@ def field(value: Expr, name: str) -> Expr:
 def leaf(value: Expr, pattern: Any, *, lenient: bool) -> Expr:
     """A condition that holds only when the scalar pattern walks over the value, lists of values included.
 
-    An empty list satisfies ``p_leaf`` but no scalar pattern outside ``=( )``, unless that accepts null too (semantics §3).
+    An empty list satisfies ``p_leaf`` but no scalar pattern outside ``=( )``, unless that accepts null too (semantics
+    §3).
     """
     if not matches(pattern, []):
         # The pattern holds of no list, so a single test of the value itself is enough to be sure.
@@ -394,7 +400,8 @@ def _cost(entry: _Entry) -> int:
 
 
 def _asks(pattern: dict[str, Any]) -> bool:
-    """Whether an element pattern asks for something, so that an empty list fails it outside ``=( )`` (semantics §3.2)."""
+    """Whether an element pattern asks for something, so that an empty list fails it outside ``=( )`` (semantics
+    §3.2)."""
     return any(e.anchor not in ("()", "=", "X") for e in _entries(pattern))
 
 
@@ -412,8 +419,9 @@ def _sets_aside(pattern: dict[str, Any]) -> bool:
 def _conditions(pattern: dict[str, Any]) -> tuple[list[_Entry], list[_Entry]]:
     """(conditions that set an element aside, whatever else holds; the other entries).
 
-    Conditional anchors come before all other keys, and a mismatch of one outweighs every later error of the same map. A global
-    anchor does the same only where nothing else could fail before it: alone among anchors and keys with anchors below.
+    Conditional anchors come before all other keys, and a mismatch of one outweighs every later error of the same map.
+    A global anchor does the same only where nothing else could fail before it: alone among anchors and keys with
+    anchors below.
     """
     entries = list(_entries(pattern))
     scalar = [e for e in entries if e.anchor == "()" and type(e.pattern) not in (dict, list)]

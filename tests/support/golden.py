@@ -10,8 +10,8 @@ A file holds any number of cases::
     [out]
     what the stage answers
 
-``golden_cases(folder)`` gives the cases of ``tests/golden/<folder>`` for ``pytest.mark.parametrize``; the ``golden`` fixture compares
-an answer with ``[out]`` or, under ``pytest --update-golden``, writes it back.
+``golden_cases(folder)`` gives the cases of ``tests/golden/<folder>`` for ``pytest.mark.parametrize``; the ``golden``
+fixture compares an answer with ``[out]`` or, under ``pytest --update-golden``, writes it back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARK = re.compile(r"^\[(case|file|out)(?: (.+))?\]$")
 
 @dataclass(frozen=True, slots=True)
 class GoldenCase:
-    """One case: ``input`` is the text under ``[case …]``, ``files`` the further inputs by name, ``out`` the expected answer."""
+    """One case: ``input`` is the text under ``[case …]``, ``files`` the further inputs by name."""
 
     path: Path
     name: str
