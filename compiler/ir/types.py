@@ -29,7 +29,8 @@ from vm.isa import BY_NAME, Effect, Imm, kind_join
 
 NOT_IN_IR: Final = frozenset(
     {"const", "local", "set", "tee", "pop", "nop", "path", "local_get", "true", "false", "invoke"}
-) """Instructions that only the emitter makes: the IR has nodes of its own for them (``get`` of a ``Local`` is
+)
+"""Instructions that only the emitter makes: the IR has nodes of its own for them (``get`` of a ``Local`` is
 ``local_get``)."""
 
 

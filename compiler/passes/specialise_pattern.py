@@ -52,7 +52,8 @@ from compiler.ir.ops import (
 from compiler.ir.walk import rewrite_function
 from vm.intrinsics.pattern_walk import parse_anchor
 
-_MOST_NODES: Final = 400 """Patterns with more maps, lists and leaves than this are left to the walk: the code would be
+_MOST_NODES: Final = 400
+"""Patterns with more maps, lists and leaves than this are left to the walk: the code would be
 larger than it is worth."""
 _MOST_LOOPS: Final = 6
 _DEEPEST: Final = 24
