@@ -1,10 +1,12 @@
-"""The parts that rule messages are put together from at run time: error texts, sentences, joined condition messages.
+"""The parts that rule messages are put together from at run time: error texts, sentences, joined condition messages;
+and documents that are texts until then.
 
 Called by the message code of compiled rules, which runs only when a rule did not simply pass.
 """
 
 from __future__ import annotations
 
+from vm.host import Imports
 from vm.values import Err, Value
 
 
@@ -26,3 +28,8 @@ def sentence(text: str) -> str:
 def join_texts(parts: list[Value], separator: str) -> str:
     """The texts of a list that are not empty, joined."""
     return separator.join(part for part in parts if type(part) is str and part)
+
+
+def document(imports: Imports, text: str) -> Value:
+    """The value of a YAML or JSON text, or an ``Err``: a JSON patch whose variables have just been put in."""
+    return imports.yaml(text)

@@ -1,0 +1,114 @@
+"""Lowers ``match`` and ``exclude`` to one condition, and to the keys by which requests find the rule (semantics §11).
+
+Called by :mod:`compiler.lower` for rules and for exceptions. The condition is a tree of ``And`` and ``Or`` over
+``match.*`` intrinsics, with kinds and operations first, which the pass ``hoist_match`` moves into the index.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from compiler.frontends.pattern import parse_kind
+from compiler.frontends.rule import OPERATION, RESOURCE
+from compiler.ir.build import FALSE, all_of, any_of, negate
+from compiler.ir.ops import Const, Expr, Invoke, KindKey, Load, MatchKey, Op
+from compiler.schema.model import Filter, MatchBlock, Rule
+
+ANY_KIND: Final = KindKey("*", "*", "*", "*")
+
+_KIND: Final = Load(("$kind",))
+_ADMISSION: Final = Load(("$admission",))
+
+
+def applies(rule: Rule, namespace: str | None) -> Expr:
+    """The condition under which a rule applies; ``namespace`` is that of a namespaced policy."""
+    terms = [matched(rule.match)]
+    if namespace is not None:
+        # A namespaced policy is for the objects of its namespace alone.
+        terms.append(Op("equal", (Load(("$resource", "metadata", "namespace")), Const(namespace))))
+    if rule.exclude is not None:
+        excluded_when = excluded(rule.exclude)
+        if excluded_when != FALSE:
+            terms.append(negate(excluded_when))
+    return all_of(terms)
+
+
+def matched(block: MatchBlock, *, operations: bool = True) -> Expr:
+    """Whether a ``match`` block holds. Without ``operations`` these are left out (exceptions do not look at them)."""
+    filters = [_match_filter(f, operations) for f in block.filters]
+    return all_of(filters) if block.mode == "all" else any_of(filters)
+
+
+def excluded(block: MatchBlock) -> Expr:
+    """Whether an ``exclude`` block holds: all parts of one filter together. An empty filter excludes nothing, and in
+    ``all`` it makes the whole block exclude nothing."""
+    filters = [FALSE if f.empty else all_of([*_resource_terms(f), *_user_terms(f)]) for f in block.filters]
+    if block.mode == "all":
+        return FALSE if FALSE in filters else all_of(filters)
+    return any_of([f for f in filters if f != FALSE])
+
+
+def match_keys(block: MatchBlock) -> tuple[MatchKey, ...]:
+    """Keys that cover every request the block can match: kinds by operations, too many rather than too few."""
+    filters = block.filters
+    if block.mode == "all":
+        # Every filter must hold, so that any one which names kinds covers the rule.
+        filters = next(((f,) for f in filters if f.kinds), filters[:1])
+    keys: list[MatchKey] = []
+    for f in filters:
+        selectors = [key for kind in f.kinds if (key := parse_kind(kind)) is not None]
+        keys += [MatchKey(key, tuple(sorted(set(f.operations)))) for key in selectors or [ANY_KIND]]
+    return tuple(dict.fromkeys(keys))
+
+
+def _match_filter(f: Filter, operations: bool) -> Expr:
+    terms = _resource_terms(f, operations)
+    users = _user_terms(f)
+    if users and f.has_resources:
+        # In background mode nobody asks, so the user part of a match counts as met (Kyverno).
+        terms.append(any_of([negate(Op("is_true", (_ADMISSION,))), all_of(users)]))
+    elif users:
+        terms += [Op("is_true", (_ADMISSION,)), *users]
+    return all_of(terms)
+
+
+def _resource_terms(f: Filter, operations: bool = True) -> list[Expr]:
+    terms: list[Expr] = []
+    if f.kinds:
+        selectors = [[k.group, k.version, k.kind, k.subresource] for s in f.kinds if (k := parse_kind(s)) is not None]
+        terms.append(Invoke("match.kinds", (_KIND, Const(selectors))))
+    if f.operations and operations:
+        terms.append(Invoke("match.operations", (OPERATION, Const(list(f.operations)))))
+    if f.names:
+        terms.append(_test("names", list(f.names)))
+    if f.namespaces:
+        terms.append(_test("namespaces", list(f.namespaces)))
+    if f.annotations:
+        terms.append(_test("annotations", dict(f.annotations)))
+    if f.selector is not None:
+        terms.append(_test("selector", f.selector))
+    if f.labels:
+        terms.append(_test("selector", {"matchLabels": dict(f.labels)}))
+    if f.namespace_selector is not None:
+        labels = Load(("$namespaceLabels",))
+        terms.append(Invoke("match.namespace_selector", (RESOURCE, labels, Const(f.namespace_selector))))
+    if f.exclude_resources is not None and not f.exclude_resources.empty:
+        inner = f.exclude_resources
+        terms.append(negate(all_of([*_resource_terms(inner), *_user_terms(inner)])))
+    return terms
+
+
+def _user_terms(f: Filter) -> list[Expr]:
+    terms: list[Expr] = []
+    if f.roles:
+        terms.append(Invoke("match.roles", (Load(("request", "roles")), Const(list(f.roles)))))
+    if f.cluster_roles:
+        terms.append(Invoke("match.roles", (Load(("request", "clusterRoles")), Const(list(f.cluster_roles)))))
+    if f.subjects:
+        subjects = [[s.kind, s.name, s.namespace] for s in f.subjects]
+        terms.append(Invoke("match.subjects", (Load(("request", "userInfo")), Const(subjects))))
+    return terms
+
+
+def _test(name: str, wanted: object) -> Expr:
+    return Invoke(f"match.{name}", (RESOURCE, Const(wanted)))

@@ -1,0 +1,152 @@
+"""Lowers policies to IR: each computed rule becomes an entry function, each exception a condition, the rest metadata.
+
+Called by the facade between the model and the passes. An entry is ``() -> O``: match and exclude, preconditions, body.
+
+Metadata for the runtime, plain JSON, keys absent where a policy says nothing:
+
+======================  ==============================================================================================
+of a policy             meaning
+======================  ==============================================================================================
+``kind, apiVersion``    as in the document
+``failureAction``       ``Audit`` or ``Enforce``
+``overrides``           list of ``{action, namespaces?, namespaceSelector?}``, first match wins
+``applyRules``          ``All`` or ``One``
+``failurePolicy``       ``Fail`` or ``Ignore``
+``webhookTimeout``      seconds
+``background``          ``admission``, ``emitWarning``: booleans
+``annotations``         ``labels``: maps of texts
+``file``                where the policy came from
+======================  ==============================================================================================
+
+======================  ==============================================================================================
+of a rule               meaning
+======================  ==============================================================================================
+``origin``              ``policy``, ``autogen`` or ``autogen-cronjob``
+``failureAction``       of the rule alone; absent: the policy's
+``overrides``           of the rule alone, before the policy's
+``allowExistingViolations``  boolean, for validate rules
+``reportProperties``    map of texts, variables not put in
+``pointer``             place of the rule in the document
+======================  ==============================================================================================
+
+An exemption has ``apiVersion`` and ``file``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from compiler.autogen import expand
+from compiler.diagnostics import Reporter
+from compiler.frontends.conditions import preconditions
+from compiler.frontends.match import applies, match_keys, matched
+from compiler.frontends.mutate import lower_mutate
+from compiler.frontends.rule import RuleFrame, frame_of
+from compiler.frontends.validate import lower_validate
+from compiler.ir import ops as ir
+from compiler.ir.build import TRUE, FunctionBuilder, negate
+from compiler.schema.model import ExceptionPolicy, Override, Policy, Rule
+
+_AUTOGEN_PREFIXES = ("", "autogen-", "autogen-cronjob-")
+
+
+def lower(policies: Sequence[Policy], exceptions: Sequence[ExceptionPolicy], reporter: Reporter) -> ir.Module:
+    """The IR of policies and exceptions, unoptimised. Errors in variables, patterns and patches go to the reporter."""
+    functions: list[ir.Function] = []
+    spans: dict[tuple[int, str], tuple[str, int, int]] = {}
+    lowered = []
+    for index, policy in enumerate(policies):
+        rules = []
+        for number, rule in enumerate(expand(policy)):
+            frame = frame_of(policy, index, rule, f"p{index}.r{number}", reporter)
+            functions.append(_entry(frame))
+            rules.append(_rule(rule, frame.builder.name))
+            for pointer in sorted(frame.places):
+                span = policy.doc.spans.span(pointer)
+                spans[index, pointer] = (span.file, span.line, span.column)
+        namespace = policy.namespace if policy.kind == "Policy" else None
+        lowered.append(ir.Policy(policy.name, namespace, tuple(rules), _policy_meta(policy)))
+    exemptions = []
+    for number, exception in enumerate(exceptions):
+        name = f"x{number}"
+        functions.append(_exemption_entry(exception, name))
+        exemptions.append(_exemption(exception, name))
+    return ir.Module(tuple(functions), tuple(lowered), tuple(exemptions), spans)
+
+
+def _entry(frame: RuleFrame) -> ir.Function:
+    rule, b = frame.rule, frame.builder
+    condition = applies(rule, frame.policy.namespace if frame.policy.kind == "Policy" else None)
+    if condition != TRUE:
+        b.ret_if(negate(condition), ir.Op("o_none"), frame.at("match"))
+    preconditions(frame)
+    if rule.mutate is not None:
+        lower_mutate(frame)
+    else:
+        lower_validate(frame)
+    return b.function()
+
+
+def _rule(rule: Rule, entry: str) -> ir.Rule:
+    kind = "mutate" if rule.mutate is not None else "validate"
+    return ir.Rule(rule.name, entry, kind, match_keys(rule.match), _rule_meta(rule))
+
+
+def _rule_meta(rule: Rule) -> dict[str, Any]:
+    meta: dict[str, Any] = {"origin": rule.origin, "pointer": rule.pointer}
+    if rule.validate is not None:
+        if rule.validate.failure_action is not None:
+            meta["failureAction"] = rule.validate.failure_action
+        if rule.validate.overrides:
+            meta["overrides"] = _overrides(rule.validate.overrides)
+        meta["allowExistingViolations"] = rule.validate.allow_existing
+    if rule.report_properties:
+        meta["reportProperties"] = dict(rule.report_properties)
+    return meta
+
+
+def _policy_meta(policy: Policy) -> dict[str, Any]:
+    meta: dict[str, Any] = {
+        "kind": policy.kind,
+        "apiVersion": policy.api_version,
+        "failureAction": policy.failure_action,
+        "applyRules": policy.apply_rules,
+        "failurePolicy": policy.failure_policy,
+        "webhookTimeout": policy.webhook_timeout,
+        "background": policy.background,
+        "admission": policy.admission,
+        "emitWarning": policy.emit_warning,
+        "file": policy.doc.origin,
+    }
+    if policy.overrides:
+        meta["overrides"] = _overrides(policy.overrides)
+    if policy.annotations:
+        meta["annotations"] = dict(policy.annotations)
+    if policy.labels:
+        meta["labels"] = dict(policy.labels)
+    return meta
+
+
+def _overrides(overrides: Iterable[Override]) -> list[dict[str, Any]]:
+    entries = []
+    for override in overrides:
+        entry: dict[str, Any] = {"action": override.action}
+        if override.namespaces:
+            entry["namespaces"] = list(override.namespaces)
+        if override.namespace_selector is not None:
+            entry["namespaceSelector"] = override.namespace_selector
+        entries.append(entry)
+    return entries
+
+
+def _exemption_entry(exception: ExceptionPolicy, name: str) -> ir.Function:
+    builder = FunctionBuilder(name, result="B", role="exception")
+    builder.ret(matched(exception.match, operations=False))
+    return builder.function()
+
+
+def _exemption(exception: ExceptionPolicy, entry: str) -> ir.Exemption:
+    rules = tuple((r.policy, prefix + r.rule) for r in exception.rules for prefix in _AUTOGEN_PREFIXES)
+    meta = {"apiVersion": exception.api_version, "file": exception.doc.origin}
+    return ir.Exemption(exception.name, exception.namespace, rules, entry, meta)
