@@ -1,5 +1,6 @@
-"""Rules for pod controllers, made of a policy's rules for Pods (semantics §13); called by the lowering and by the runtime
-for status.
+"""Rules for pod controllers, made of a policy's rules for Pods (semantics §13).
+
+Called by the lowering, and by the runtime for the status of a policy.
 
 The rewriting of variable paths is textual, over the JSON of the whole rule, messages and literals included: policies
 depend on it. Everything that is textual about autogen lives here.
@@ -15,12 +16,9 @@ import orjson
 
 from compiler.schema.decode import decode_rule
 from compiler.schema.model import Filter, MatchBlock, Origin, Policy, Rule
+from compiler.schema.policy_rules import AUTOGEN_ANNOTATION, MAX_NAME
 
 Json: TypeAlias = Any
-
-ANNOTATION: Final = "pod-policies.kyverno.io/autogen-controllers"
-MAX_NAME: Final = 63
-"""Bytes of a rule name; longer autogen names are cut."""
 
 CONTROLLERS: Final = {
     "DaemonSet": "apps/v1/DaemonSet",
@@ -66,7 +64,7 @@ def controllers(policy: Policy) -> tuple[str, ...]:
     """
     if not eligible(policy):
         return ()
-    asked = policy.annotations.get(ANNOTATION)
+    asked = policy.annotations.get(AUTOGEN_ANNOTATION)
     if asked is None or asked == "all":
         return tuple(sorted(CONTROLLERS))
     if asked == "none":
@@ -145,7 +143,7 @@ def _decoded(raw: dict[str, Json], rule: Rule, path: bytes, origin: Origin) -> R
 def _rewritten(
     raw: dict[str, Json], prefix: str, steps: tuple[str, ...], kinds_of: Callable[[list[str]], list[str]]
 ) -> dict[str, Json] | None:
-    """A rule for controllers: kinds replaced, patterns and patches moved below the template; None when it has no part for it.
+    """A rule for controllers: kinds replaced, patterns and patches moved below the template; None when nothing is left.
 
     ``steps`` are the keys under which ``spec`` holds the next object (``jobTemplate``, then ``template``).
     """
@@ -180,7 +178,7 @@ def _rewritten(
 
 
 def _block(block: dict[str, Json], kinds_of: Callable[[list[str]], list[str]], always: bool) -> dict[str, Json]:
-    """A match or exclude block for controllers. Directly written kinds are replaced; in an exclude only when there are any."""
+    """A match or exclude block for controllers; in an exclude directly written kinds are replaced if there are any."""
     for mode in ("any", "all"):
         if filters := block.get(mode):
             return {**block, mode: [_filter(f, kinds_of) for f in filters]}

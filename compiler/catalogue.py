@@ -1,10 +1,10 @@
 """The closed table of diagnostic codes.
 
-``CODES`` maps each code to its severity, its title and what it means for the person who wrote the policy. ``DIAGNOSTICS.md``
-is made of it (``python -m compiler.catalogue``), and a test holds the two together. Codes never change their meaning; a
-code that falls out of use is not given again. T01 YAML, T02 structure, T03 rules of a policy, T04 the guide's forms,
-T05 deprecated forms, T06 autogen, T09 not built yet, T11 variables and queries, T12 patterns, T13 conditions, T14 match,
-T15 patches, T16 messages, T20 the compiler's limits.
+``CODES`` maps each code to its severity, its title and what it means for the person who wrote the policy.
+``DIAGNOSTICS.md`` is made of it (``python -m compiler.catalogue``), and a test holds the two together. Codes never
+change their meaning; a code that falls out of use is not given again. T01 YAML, T02 structure, T03 rules of a policy,
+T04 the guide's forms, T05 deprecated forms, T06 autogen, T09 not built yet, T11 variables and queries, T12 patterns,
+T13 conditions, T14 match, T15 patches, T16 messages, T20 the compiler's limits.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ CODES: Final[dict[str, Code]] = {
     "T0323": _e(
         "name needs a number limit", "A policy name has at most 63 characters, since labels and webhooks carry it."
     ),
-    "T0324": _w("part of a filter never holds", "All parts of one filter must hold together, and these cannot."),
+    "T0324": _n("exclude never holds", "All parts of one exclude must hold together with the match, and these cannot."),
     "T0325": _e("policy name given twice", "Two policies of one kind and namespace have the same name."),
     "T0326": _e("bad subject", "A subject is a User, a Group or a ServiceAccount; the last needs a namespace."),
     # T04: forms of the guide
@@ -129,6 +129,10 @@ CODES: Final[dict[str, Code]] = {
     "T0501": _w("deprecated operator", "The operator still works; a newer one says the same more clearly."),
     "T0502": _w("deprecated field", "The field still works; a newer one takes its place."),
     "T0503": _w("field without effect", "The field is accepted for the sake of old policies and does nothing."),
+    # T06: autogen
+    "T0601": _w(
+        "no controller", "The annotation for autogen is split at commas only; a name with a space is no controller."
+    ),
     # T09: not built yet
     "T0901": _e(
         "not built yet",
@@ -176,9 +180,9 @@ def document() -> str:
         "",
         "Made from `compiler/catalogue.py` by `python -m compiler.catalogue`; a test compares the two.",
         "",
-        "A diagnostic reads `file:line:column: severity[code]: message`, shows the line with a caret, and says what was",
-        "expected and how to mend it. Texts are lower case and without a full stop. An error refuses the policy; a warning",
-        "becomes an error with `--strict`; a note names the standard form of something that is accepted.",
+        "A diagnostic reads `file:line:column: severity[code]: message`, shows the line with a caret, and says what",
+        "was expected and how to mend it. Texts are lower case and without a full stop. An error refuses the policy;",
+        "a warning becomes an error with `--strict`; a note names the standard form of what is accepted.",
         "",
         "| code | severity | title | meaning |",
         "|---|---|---|---|",

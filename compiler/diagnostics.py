@@ -26,7 +26,7 @@ _MAX_LINE = 160
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. ``message`` is lower case without a full stop; ``expected`` and ``help`` are empty when there is none."""
+    """One finding: ``message`` is lower case without a full stop, ``expected`` and ``help`` may be empty."""
 
     code: str
     severity: Severity

@@ -1,8 +1,8 @@
-"""YAML scalars to JSON values as the Kubernetes YAML library reads them; called by :mod:`compiler.source` for each scalar.
+"""YAML scalars to JSON values as the Kubernetes YAML library reads them; called by :mod:`compiler.source` for each one.
 
 The library (``sigs.k8s.io/yaml``) reads YAML 1.1 and goes through JSON, which fixes what is easily got wrong: ``yes``,
-``on``, ``y`` and their like are booleans, ``017`` and ``0o17`` are octal, ``1_000`` is a number, ``1.0`` becomes ``1`` (Go
-writes it so in JSON), whole numbers beyond 64 bits are floats, dates and ``=`` and ``1:30`` are texts.
+``on``, ``y`` and their like are booleans, ``017`` and ``0o17`` are octal, ``1_000`` is a number, ``1.0`` becomes ``1``
+(Go writes it so in JSON), whole numbers beyond 64 bits are floats, dates and ``=`` and ``1:30`` are texts.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def resolve_tagged(tag: str, text: str) -> Any:
 
 
 def key_text(value: Any) -> str | None:
-    """The JSON key made of a scalar key (``on:`` becomes ``true``, ``1:`` becomes ``"1"``); None when it cannot be one."""
+    """The JSON key that a scalar key makes (``on:`` gives ``true``, ``1:`` gives ``1``); None when it cannot be one."""
     match value:
         case str():
             return value

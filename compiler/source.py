@@ -1,8 +1,9 @@
 """YAML text to documents whose every value knows its place; called by the command line, the runtime and the facade.
 
-``load_documents`` is for policies (spans, strict about mistakes), ``load_values`` for resources (values only). Both make
-values from libyaml's events in one pass, since a node tree in between costs more than all the rest; scalars are read as
-the Kubernetes YAML library reads them (:mod:`compiler.scalars`). Aliases share values: nobody may change what is loaded.
+``load_documents`` is for policies (spans, strict about mistakes), ``load_values`` for resources (values only). Both
+make values from libyaml's events in one pass, since a node tree in between costs more than all the rest; scalars are
+read as the Kubernetes YAML library reads them (:mod:`compiler.scalars`). Aliases share values: nobody may change what
+is loaded.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import yaml
-from yaml.cyaml import CParser
+from yaml.cyaml import CParser  # type: ignore[attr-defined]
 from yaml.events import (
     AliasEvent,
     DocumentStartEvent,
@@ -90,7 +91,7 @@ class _Text:
 
 
 class SourceMap:
-    """JSON pointers (RFC 6901) of one document to spans; a pointer that is not there answers for the nearest one above."""
+    """JSON pointers (RFC 6901) of one document to spans; one that is not there answers for the nearest one above."""
 
     __slots__ = ("_moves", "_root", "_source")
 
@@ -179,8 +180,8 @@ def pointer(*steps: str | int) -> str:
 def load_documents(text: str, origin: str, reporter: Reporter) -> list[Document]:
     """Every document of a YAML text, Lists unpacked, empty ones left out.
 
-    Mistakes go to the reporter (T01xx): after broken syntax the documents before it are still answered, a document that is
-    no map is left out.
+    Mistakes go to the reporter (T01xx): after broken syntax the documents before it are still answered, a document that
+    is no map is left out.
     """
     source = _Text(text, origin)
 
@@ -257,7 +258,7 @@ class _Frame:
     __slots__ = ("anchor", "before", "height", "key", "key_at", "kids", "merges", "start", "value")
 
     def __init__(self, value: dict[str, Any] | list[Any], start: int, anchor: str | None, before: int) -> None:
-        self.value = value
+        self.value: Any = value
         self.kids: Any = {} if type(value) is dict else []
         self.start = start
         self.anchor = anchor
@@ -323,7 +324,8 @@ class _Builder:
                         try:
                             value = resolve_plain(text)
                         except ScalarError as problem:
-                            value = self._bad_scalar(problem, start, end)
+                            self._bad_scalar(problem, start, end)
+                            value = None
                 else:
                     value = e.value if e.implicit[1] else self._tagged(e.tag, e.value, e.style, start, end)
                 node: Node = (start, end, style, None)
@@ -410,7 +412,7 @@ class _Builder:
                 )
             )
             return
-        frame.value[key] = value  # type: ignore[index]
+        frame.value[key] = value
         kids[key] = (frame.key_at[0], frame.key_at[1], node)
 
     def _key(self, value: Any, node: Node) -> str:
@@ -440,7 +442,7 @@ class _Builder:
                     )
                 for k, v in m.items():
                     if k not in frame.value:
-                        frame.value[k] = v  # type: ignore[index]
+                        frame.value[k] = v
                         frame.kids[k] = n[3][k]
 
     def _alias(
@@ -478,7 +480,8 @@ class _Builder:
         try:
             return resolve_tagged(tag, text)
         except ScalarError as problem:
-            return self._bad_scalar(problem, start, end)
+            self._bad_scalar(problem, start, end)
+            return None
 
     def _bad_scalar(self, problem: ScalarError, start: int, end: int) -> None:
         self._report(

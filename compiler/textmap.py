@@ -16,7 +16,7 @@ _HEX: Final = {"x": 2, "u": 4, "U": 8}
 
 
 def text_offsets(text: str, start: int, end: int, style: str | None) -> Offsets:
-    """The offsets of a scalar written at ``text[start:end]`` in a YAML style (None or ``""`` plain, quotes, ``|``, ``>``)."""
+    """The offsets of a scalar at ``text[start:end]``; ``style`` is None or empty (plain), a quote, ``|`` or ``>``."""
     match style:
         case "'" | '"':
             start = _opening(text, start, end, style)

@@ -118,10 +118,14 @@ def _identify(doc: Document, reporter: Reporter) -> str | None:
             f'did you mean "{close[0]}"?' if close else "",
         )
         return None
-    if kind == "PolicyException" and api_version != f"{GROUP}/v1alpha1":
-        if group in (GROUP, "policies.kyverno.io") and "rules" not in (value.get("spec") or {}):
-            unbuilt.refuse_kind(doc, f"PolicyException of {api_version}", reporter)
-            return None
+    if (
+        kind == "PolicyException"
+        and api_version != f"{GROUP}/v1alpha1"
+        and group in (GROUP, "policies.kyverno.io")
+        and "rules" not in (value.get("spec") or {})
+    ):
+        unbuilt.refuse_kind(doc, f"PolicyException of {api_version}", reporter)
+        return None
     if group != GROUP or version not in versions:
         reporter.error(
             "T0205",

@@ -1,4 +1,4 @@
-"""Checks of condition blocks: shape, operators, and the values of ``{{ request.operation }}``; called by policy_rules."""
+"""Checks of condition blocks: shape, operators, values of ``{{ request.operation }}``; called by policy_rules."""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ def check_rule(doc: Document, kind: str, rule: dict[str, Json], at: str, backgro
         checker.block(match, at + "/match", "match")
     if exclude := rule.get("exclude"):
         checker.block(exclude, at + "/exclude", "exclude")
+        if match:
+            checker.never(match, exclude, at + "/exclude")
 
 
 def check_exception(doc: Document, match: dict[str, Json], at: str, reporter: Reporter) -> None:
@@ -114,6 +116,29 @@ class _Checker:
         filters = [(f, f"{at}/{mode}/{i}") for i, f in enumerate(block[mode])] if mode else [(block, at)]
         for value, place in filters:
             self._filter(value, place, name, mode)
+
+    def never(self, match: dict[str, Json], exclude: dict[str, Json], at: str) -> None:
+        """Notes a part of an exclude that cannot hold for anything the rule matches, which makes the exclude empty."""
+        matched = [f.get("resources") or {} for f in match.get("any") or match.get("all") or [match]]
+        mode = "any" if exclude.get("any") else "all" if exclude.get("all") else ""
+        filters = [(f, f"{at}/{mode}/{i}") for i, f in enumerate(exclude[mode])] if mode else [(exclude, at)]
+        for value, place in filters:
+            resources = value.get("resources") or {}
+            for field in ("operations", "namespaces"):
+                asked, known = resources.get(field), [m.get(field) for m in matched]
+                if not asked or not all(known):
+                    continue
+                texts = [k for names in known for k in names or ()]
+                if any(wildcard.match(a, k) or wildcard.match(k, a) for a in asked for k in texts):
+                    continue
+                self._reporter.note(
+                    "T0324",
+                    self._doc.spans.key_span(f"{place}/resources/{field}"),
+                    f"these {field} are never among those of match, so this exclude never holds",
+                    "",
+                    "all parts of one exclude must hold together: write parts that count by themselves as\n"
+                    "exclude:\n  any:\n  - resources: …\n  - resources: …",
+                )
 
     def _filter(self, value: dict[str, Json], at: str, name: str, mode: str) -> None:
         spans, reporter = self._doc.spans, self._reporter

@@ -1,8 +1,8 @@
 """The policy model: what ``read_policies`` makes of a document and what autogen, the front ends and the runtime read.
 
-Everything is in Kyverno's standard form here: the guide's own forms are rewritten before the model is built (each with a
-note), except the two that have no standard equal, ``Filter.exclude_resources`` and ``Filter.labels``. Free-form parts
-(patterns, conditions, patches) stay JSON values; they are shared, so whoever changes one copies it first.
+Everything is in Kyverno's standard form here: the guide's own forms are rewritten before the model is built (each with
+a note), except ``Filter.exclude_resources`` and ``Filter.labels``, which stay as they are. Free-form parts (patterns,
+conditions, patches) are JSON values; they are shared, so whoever changes one copies it first.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Subject:
 class Filter:
     """One resource filter of ``match`` or ``exclude``: every attribute that is given must hold (semantics §11).
 
-    ``names`` joins ``name`` and ``names``. ``selector`` and ``namespace_selector`` are label selectors as JSON, None when
-    not given. ``labels`` (guide form) reads like ``selector.matchLabels``; ``exclude_resources`` (guide form) takes
-    resources out again: the filter does not match what that inner filter matches. ``pointer`` is the place of the filter
-    in the document.
+    ``names`` joins ``name`` and ``names``. ``selector`` and ``namespace_selector`` are label selectors as JSON, None
+    when not given. ``labels`` (guide form) reads like ``selector.matchLabels``; ``exclude_resources`` (guide form)
+    takes resources out again: the filter does not match what that inner filter matches. ``pointer`` is the place of the
+    filter in the document.
     """
 
     kinds: tuple[str, ...] = ()
@@ -129,9 +129,10 @@ class Mutate:
 class Rule:
     """A rule of a policy, or one that autogen made of it.
 
-    ``raw`` is the whole rule as normalised JSON (what variables of a mutate rule are substituted in). ``pointer`` is the
-    place of the rule it came from in the document (``/spec/rules/0``); in an autogen rule pointers below it need not be
-    there, the source map then answers with the nearest place above. ``index`` counts the rules as written, from 0.
+    ``raw`` is the whole rule as normalised JSON (what variables of a mutate rule are substituted in). ``pointer`` is
+    the place of the rule it came from in the document (``/spec/rules/0``); in an autogen rule pointers below it need
+    not be there, the source map then answers with the nearest place above. ``index`` counts the rules as written,
+    from 0.
     """
 
     name: str
@@ -188,7 +189,7 @@ class ExceptionRule:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionPolicy:
-    """A PolicyException: resources that meet ``match`` are skipped by the named rules (``background``: in scans too)."""
+    """A PolicyException: the named rules skip what meets ``match``; with ``background`` in scans too."""
 
     name: str
     namespace: str

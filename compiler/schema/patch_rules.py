@@ -15,7 +15,7 @@ _VALUE_OPS: Final = ("add", "replace", "test")
 
 
 def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
-    """Reports what can be known before variables are: shape, ``op``, ``path``, ``value`` (T0314), variables in paths (T0311)."""
+    """Reports bad shape, ``op``, ``path`` or ``value`` (T0314) and variables in paths (T0311)."""
     # Stand-ins keep the length, so that places in the text stay right.
     plain = _VARIABLE.sub(lambda m: _STAND_IN * len(m.group()), text)
     try:

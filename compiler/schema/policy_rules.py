@@ -1,7 +1,7 @@
 """What a policy may say beyond its structure (semantics §27); called by ``read_policies`` on the normalised spec.
 
-Checks run on JSON rather than on the model, so that a diagnostic can point at exactly what is written. Patterns, queries
-and kind selectors are checked by the front ends that read them.
+Checks run on JSON rather than on the model, so that a diagnostic can point at exactly what is written. Patterns,
+queries and kind selectors are checked by the front ends that read them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from compiler.source import Document, pointer
 
 Json: TypeAlias = Any
 
+AUTOGEN_ANNOTATION: Final = "pod-policies.kyverno.io/autogen-controllers"
 MAX_NAME: Final = 63
 """Characters of a rule name, and of a policy name, which labels and webhook names carry."""
 
@@ -24,7 +25,9 @@ _VALIDATE: Final = ("pattern", "anyPattern", "deny", "podSecurity", "manifests",
 _MUTATE: Final = ("patchStrategicMerge", "patchesJson6902", "foreach")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _VARIABLE = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
-_USER = re.compile(r"(?<![.\w])(serviceAccountName|serviceAccountNamespace|request\.(?:userInfo|roles|clusterRoles))\b")
+_USER = re.compile(
+    r"""(?<![\w"]\.)(?<!\w)(serviceAccountName|serviceAccountNamespace|request\."?(?:userInfo|roles|clusterRoles))\b"""
+)
 _DEPRECATED_SPEC: Final = {
     "validationFailureAction": "failureAction under validate",
     "validationFailureActionOverrides": "failureActionOverrides under validate",
@@ -144,6 +147,7 @@ def check_policy(doc: Document, kind: str, spec: dict[str, Json], reporter: Repo
         match_rules.check_overrides(
             doc, spec.get("validationFailureActionOverrides"), "/spec/validationFailureActionOverrides", reporter
         )
+    _controllers(doc, reporter)
     first: dict[str, int] = {}
     for i, rule in enumerate(rules):
         at = f"/spec/rules/{i}"
@@ -157,6 +161,22 @@ def check_policy(doc: Document, kind: str, spec: dict[str, Json], reporter: Repo
                 "a name of its own for each rule",
             )
         _rule(doc, kind, rule, at, background, reporter)
+
+
+def _controllers(doc: Document, reporter: Reporter) -> None:
+    """Warns of names in the autogen annotation that a space keeps from naming a controller."""
+    asked = (doc.value["metadata"].get("annotations") or {}).get(AUTOGEN_ANNOTATION)
+    for name in asked.split(",") if type(asked) is str else ():
+        if name.strip() != name:
+            at = pointer("metadata", "annotations", AUTOGEN_ANNOTATION)
+            start = asked.index(name)
+            reporter.warning(
+                "T0601",
+                doc.spans.text_span(at, start, start + len(name)),
+                f'"{name}" with its space is no controller',
+                "",
+                f"write it without spaces: {','.join(n.strip() for n in asked.split(','))}",
+            )
 
 
 def _rule(doc: Document, kind: str, rule: dict[str, Json], at: str, background: bool, reporter: Reporter) -> None:

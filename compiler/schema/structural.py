@@ -1,7 +1,7 @@
 """The structural schemas of the kinds: checked at compile time, and written out as CustomResourceDefinitions.
 
-One source for both, ``crds/*.yaml``: what the compiler lets pass is what the API server keeps. The cluster set-up applies
-``crd_manifests()``; ``read_policies`` calls ``check``.
+One source for both, ``crds/*.yaml``: what the compiler lets pass is what the API server keeps. The cluster set-up
+applies ``crd_manifests()``; ``read_policies`` calls ``check``.
 """
 
 from __future__ import annotations
@@ -83,10 +83,9 @@ class _Checker:
         words, cls = _TYPES[kind]
         if type(value) is not cls:
             self._wrong_type(value, words, at, name)
-            return
-        if kind == "object":
+        elif isinstance(value, dict):
             self._map(value, schema, at, name)
-        elif kind == "array":
+        elif isinstance(value, list):
             items = schema["items"]
             for i, item in enumerate(value):
                 if item is None:
@@ -139,7 +138,7 @@ class _Checker:
         return spans.key_span(at)
 
     def unknown(self, value: dict[str, Any], fields: Any, at: str, name: str) -> None:
-        """Reports keys that are no fields, each with the nearest name and where else a field of its name may stand."""
+        """Reports keys that are no fields, with the nearest name or another home."""
         for key in value:
             if key in fields:
                 continue
