@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from runtime.cli.files import PolicyFile, identity
 from runtime.cli.problem import Problem
@@ -63,6 +63,44 @@ class Answer:
     results: tuple[RuleResult, ...]
     patched: Any = field(repr=False)
 
+
+class Backend(Protocol):
+    """What compiles and evaluates: the VM, or (in tests) an evaluator to compare it with."""
+
+    def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies: ...
+
+    def evaluate(
+        self,
+        policies: Policies,
+        resource: dict[str, Any],
+        values: Values,
+        user: UserInfo | None,
+        operation: str | None,
+    ) -> list[Answer]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The backend that everything but tests uses: compiled policies on the VM."""
+
+    tier: Tier = "2"
+    level: int = 2
+
+    def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
+        return load_policies(files, exceptions=exceptions, tier=self.tier, level=self.level)
+
+    def evaluate(
+        self,
+        policies: Policies,
+        resource: dict[str, Any],
+        values: Values,
+        user: UserInfo | None,
+        operation: str | None,
+    ) -> list[Answer]:
+        return evaluate(policies.loaded, resource, values=values, user=user, operation=operation)
+
+
+MACHINE: Final = Machine()
 
 _bundles: dict[tuple[str, int, int], tuple[bytes | None, tuple[Any, ...]]] = {}
 """Compiled documents by (digest of the file, position, level): a test suite names the same policy file many times."""

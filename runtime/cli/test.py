@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from runtime.cli.offline import Machine
     from runtime.cli.testfile import Selector, find_test_files, load_tests, run_test
 
     selector = Selector.parse(args.test_case_selector)
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     problems: list[Problem] = []
     for document in documents:
         try:
-            runs.append(run_test(document, tier=args.tier))
+            runs.append(run_test(document, Machine(args.tier)))
         except Problem as problem:
             problems.append(problem)
     _print(args, runs)

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.cli.files import identity, read_policies, read_resources, read_values, with_namespace, without_duplicates
-from runtime.cli.offline import Answer, Policies, evaluate, load_policies
+from runtime.cli.offline import MACHINE, Answer, Backend, Policies
 from runtime.cli.problem import Problem
 from runtime.cli.values import Values, load_user_info, load_values_file, operation_of, parse_values
 from runtime.engine import RuleResult
-from runtime.policyset import Tier
 from runtime.request import UserInfo
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import json_equal
@@ -73,6 +72,7 @@ RESULT_FIELDS: Final = (
     "isImageValidatingPolicy",
 )
 FLAGS: Final = tuple(f for f in RESULT_FIELDS if f.startswith(("is", "failOn")))
+DROPPED: Final = "dropped"
 CLASSIC: Final = ("ClusterPolicy", "Policy")
 
 
@@ -110,7 +110,8 @@ class Check:
     """One entry against one resource it names (or all, when it names none).
 
     ``state`` is ``ok``, ``differs`` (a status or a resource is not the expected one), ``excluded`` (the policy has no
-    response of that rule), ``refused`` (the policy did not compile) or ``missing`` (no such policy or resource).
+    response of that rule), ``dropped`` (the file of patched resources says nothing of this one), ``refused`` (the
+    policy did not compile) or ``missing`` (no such policy or resource).
     """
 
     entry: Entry
@@ -123,7 +124,7 @@ class Check:
     @property
     def passed(self) -> bool:
         """By the reference's rules: what was excluded or refused counts as passed."""
-        return self.state in ("ok", "excluded", "refused")
+        return self.state in ("ok", "excluded", "dropped", "refused")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +173,13 @@ def load_tests(path: Path) -> list[TestDocument]:
     return tests
 
 
-def run_test(document: TestDocument, *, tier: Tier = "2", level: int = 2) -> TestRun:
+def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     """Loads what a test names, evaluates every resource, and compares. Raises :class:`Problem` when a file fails."""
     raw, folder = document.raw, document.folder
     files, read_problems, texts = read_policies(folder / p for p in _paths(raw, "policies", document.path))
     _stop_on_errors(document, read_problems, texts)
     exceptions = _exceptions(document)
-    policies = load_policies(files, exceptions=exceptions, tier=tier, level=level)
+    policies = backend.load(files, exceptions)
     values, user = _values(document), _user_info(document)
     resources, dropped = without_duplicates(read_resources(folder / p for p in _paths(raw, "resources", document.path)))
     operations = {e.operation for e in document.entries if e.operation}
@@ -186,7 +187,7 @@ def run_test(document: TestDocument, *, tier: Tier = "2", level: int = 2) -> Tes
     answers: list[Answer] = []
     for operation in (None, *sorted(operations - {default})):
         for resource in resources:
-            answers += evaluate(policies.loaded, resource, values=values, user=user, operation=operation)
+            answers += backend.evaluate(policies, resource, values, user, operation)
     checks = tuple(compare(document, policies, answers, resources, default))
     warnings = tuple(f"{document.path}: resource {name} is given twice, the first one counts" for name in dropped)
     return TestRun(document, policies, tuple(answers), checks, warnings)
@@ -243,8 +244,11 @@ def _check(
     responses = tuple((a, r) for a in mine for r in a.results if _rule_named(entry.rule, r.rule, a))
     if not responses:
         return Check(entry, shown, "excluded", "Excluded")
-    problem = next((p for a, r in responses if (p := _differs(document, entry, a, r))), "")
+    verdicts = [_differs(document, entry, a, r) for a, r in responses]
     message = responses[0][1].message
+    problem = next((v for v in verdicts if v and v != DROPPED), "")
+    if not problem and all(v == DROPPED for v in verdicts):
+        return Check(entry, shown, "dropped", "Excluded", message, responses)
     return Check(entry, shown, "differs" if problem else "ok", problem or "Ok", message, responses)
 
 
@@ -259,11 +263,9 @@ def _differs(document: TestDocument, entry: Entry, answer: Answer, result: RuleR
     if result.kind == "mutate" and entry.patched:
         expected = _expected_resource(document.folder / entry.patched, answer.patched)
         if expected is None:
-            if entry.fail_on_missing:
-                return "Resource missing from the file of patched resources"
-        elif not same_resource(expected, answer.patched):
-            # Kyverno quirk: a patched resource that differs is what an expected fail of a mutation means.
-            return "" if entry.result == "fail" else "Resource diff"
+            return "Resource missing from the file of patched resources" if entry.fail_on_missing else DROPPED
+        if not same_resource(expected, answer.patched):
+            return "Resource diff"
     status = result.report_status()
     return "" if status == entry.result else f"Want {entry.result}, got {status}"
 

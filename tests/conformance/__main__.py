@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from runtime.cli.offline import MACHINE, Backend, Machine
 from tests.conformance.bugcases import run_bugs
+from tests.conformance.by_reference import ByReference
 from tests.conformance.layout import Layout, default_root, slice_patterns
 from tests.conformance.suites import Runner, run_messages, run_seed, run_suite
 from tests.conformance.tables import run_jmespath, run_quantity
@@ -19,23 +21,23 @@ from tests.conformance.tally import Tally, judge, load_expected, reasons, write_
 SETS: Final = ("seed", "bugs", "kyverno-cli", "policies", "jmespath", "quantity", "messages")
 
 
-def run_sets(layout: Layout, sets: Sequence[str], *, tier: str = "2", level: int = 2) -> list[Tally]:
+def run_sets(layout: Layout, sets: Sequence[str], backend: Backend = MACHINE) -> list[Tally]:
     """Runs the sets in order and times each."""
-    runner = Runner(tier, level)
+    runner = Runner(backend)
     tallies: list[Tally] = []
     for name in sets:
         start = time.perf_counter()
-        found = _runs(layout, runner, tier, level)[name]()
+        found = _runs(layout, runner)[name]()
         for tally in found:
             tally.seconds = time.perf_counter() - start
         tallies += found
     return tallies
 
 
-def _runs(layout: Layout, runner: Runner, tier: str, level: int) -> dict[str, Callable[[], list[Tally]]]:
+def _runs(layout: Layout, runner: Runner) -> dict[str, Callable[[], list[Tally]]]:
     return {
         "seed": lambda: [run_seed(layout, runner)],
-        "bugs": lambda: [run_bugs(layout, tier, level)],
+        "bugs": lambda: [run_bugs(layout, runner.backend)],
         "kyverno-cli": lambda: [run_suite(layout, runner, "kyverno-cli")],
         "policies": lambda: [run_suite(layout, runner, "policies")],
         "jmespath": lambda: [run_jmespath(layout)],
@@ -57,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the outcome to this file")
     parser.add_argument("--tier", choices=("1", "2", "check"), default="2", help="which tier of the VM runs")
     parser.add_argument("-O", dest="level", type=int, choices=(0, 1, 2), default=2, help="optimisation level")
+    parser.add_argument("--engine", choices=("vm", "reference"), default="vm", help="reference: the slow evaluator")
     parser.add_argument("--verbose", action="store_true", help="print every failure")
     parser.add_argument("--write-expected", action="store_true", help="rewrite expected.toml from this run")
     args = parser.parse_args(argv)
@@ -72,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{root}: slices.tsv has no slice {args.slice_name}", file=sys.stderr)
             return 2
     layout = Layout(root, args.seed or root.parent / "seed", args.bugs or root.parent / "bugs", patterns)
-    tallies = run_sets(layout, args.sets or SETS, tier=args.tier, level=args.level)
+    backend = ByReference() if args.engine == "reference" else Machine(args.tier, args.level)
+    tallies = run_sets(layout, args.sets or SETS, backend)
     if args.write_expected:
         write_expected(tallies)
     if args.json:

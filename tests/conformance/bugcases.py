@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from runtime.cli.files import read_policies, read_resources, read_values
-from runtime.cli.offline import Answer, Policies, evaluate, load_policies
+from runtime.cli.offline import MACHINE, Answer, Backend, Policies
 from runtime.cli.problem import Problem
 from runtime.cli.testfile import same_resource
 from runtime.cli.values import Values, load_values_file
@@ -20,7 +20,7 @@ NOT_BUILT = "T09"
 """Prefix of the diagnostics of parts that are not built yet: such a refusal is never the right answer."""
 
 
-def run_bugs(layout: Layout, tier: str = "2", level: int = 2) -> Tally:
+def run_bugs(layout: Layout, backend: Backend = MACHINE) -> Tally:
     tally = Tally("bugs")
     for path in sorted(layout.bugs.glob("*/expect.yaml")):
         expect = read_values(path)[0]
@@ -28,13 +28,13 @@ def run_bugs(layout: Layout, tier: str = "2", level: int = 2) -> Tally:
             tally.out_of_scope += 1
             continue
         try:
-            tally.add(_judge(path.parent, expect, tier, level))
+            tally.add(_judge(path.parent, expect, backend))
         except Problem as problem:
             tally.add(Result(path.parent.name, "run", False, str(expect["right"]["result"]), str(problem)))
     return tally
 
 
-def _judge(folder: Path, expect: dict[str, Any], tier: str, level: int) -> Result:
+def _judge(folder: Path, expect: dict[str, Any], backend: Backend) -> Result:
     right = expect["right"]
     wanted = [right["result"], *right.get("alternatives", ())]
     files, problems, _ = read_policies([folder / "policy.yaml"])
@@ -43,9 +43,9 @@ def _judge(folder: Path, expect: dict[str, Any], tier: str, level: int) -> Resul
         exception_files, more, _ = read_policies([folder / "exception.yaml"])
         exceptions = [d for file in exception_files for d in file.documents]
         problems = [*problems, *more]
-    policies = load_policies(files, exceptions=exceptions, tier=tier, level=level)  # type: ignore[arg-type]
+    policies = backend.load(files, exceptions)
     detail = f"{right['policy']}/{right['rule'] or '*'}"
-    got, text = _answer(folder, expect, policies)
+    got, text = _answer(folder, expect, policies, backend)
     if got is None:
         got = "policy_rejected"
         refused = [d for r in policies.refused for d in r.diagnostics if d.severity == "error"]
@@ -56,7 +56,7 @@ def _judge(folder: Path, expect: dict[str, Any], tier: str, level: int) -> Resul
     return Result(folder.name, detail, ok, "/".join(wanted), f"{got}: {text}")
 
 
-def _answer(folder: Path, expect: dict[str, Any], policies: Policies) -> tuple[str | None, str]:
+def _answer(folder: Path, expect: dict[str, Any], policies: Policies, backend: Backend) -> tuple[str | None, str]:
     """(status, message) of the case's rule; None when a policy was refused."""
     if policies.refused:
         return None, ""
@@ -65,7 +65,7 @@ def _answer(folder: Path, expect: dict[str, Any], policies: Policies) -> tuple[s
     right = expect["right"]
     answers: list[Answer] = []
     for resource in read_resources([folder / "resource.yaml"]):
-        answers += evaluate(policies.loaded, resource, values=values, operation=operation)
+        answers += backend.evaluate(policies, resource, values, None, operation)
     found = [(r.status, r.message) for a in answers for r in a.results if right["rule"] in ("", r.rule)]
     if "patched" in right and answers:
         expected = yaml.safe_load(right["patched"])

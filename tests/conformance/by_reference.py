@@ -1,0 +1,122 @@
+"""The reference evaluator behind the same interface as the VM, so that the judging can be checked against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.source import Document
+from runtime.cli.files import PolicyFile, identity
+from runtime.cli.offline import Answer, Policies, Refused, offline_request
+from runtime.cli.values import Values
+from runtime.engine import RuleResult
+from runtime.policyset import PolicyInfo, PolicySet
+from runtime.request import UserInfo
+from tests.reference.evaluate import evaluate
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded(Policies):
+    documents: tuple[tuple[PolicyInfo, dict[str, Any]], ...] = ()
+    exceptions_given: tuple[dict[str, Any], ...] = ()
+
+
+class ByReference:
+    """Evaluates documents as they are; knows ClusterPolicy and Policy only."""
+
+    def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
+        refused: list[Refused] = []
+        known: list[tuple[PolicyInfo, dict[str, Any]]] = []
+        for document in (d for file in files for d in file.documents):
+            kind, name = document.value.get("kind"), identity(document.value)[3]
+            if kind in ("ClusterPolicy", "Policy"):
+                known.append((_info(document.value), document.value))
+            else:
+                refused.append(Refused(str(kind), name, ()))
+        given = tuple(d.value for d in exceptions)
+        return _Loaded(PolicySet.empty(), tuple(refused), (), len(given), tuple(known), given)
+
+    def evaluate(
+        self,
+        policies: Policies,
+        resource: dict[str, Any],
+        values: Values,
+        user: UserInfo | None,
+        operation: str | None,
+    ) -> list[Answer]:
+        assert isinstance(policies, _Loaded)
+        answers: list[Answer] = []
+        current = resource
+        for phase in (True, False):
+            for info, document in policies.documents:
+                request = offline_request(current, info, values, user, operation)
+                context = {k: v for k, v in request.root.items() if not k.startswith("$")}
+                asked = {"userInfo": user.as_json(), "roles": list(user.roles)} if user else None
+                if asked and user:
+                    asked["clusterRoles"] = list(user.cluster_roles)
+                found = evaluate(
+                    [document, *policies.exceptions_given],
+                    request.resource,
+                    operation=request.operation,
+                    old=request.root["$old"],
+                    user=asked,
+                    namespace_labels=dict(request.namespace_labels) if request.namespace_labels is not None else None,
+                    context={k: v for k, v in context.items() if k != "request"},
+                )
+                rules = {r["name"]: r for r in document["spec"].get("rules") or ()}
+                mine = [r for r in found if ("mutate" in _rule(rules, r.rule)) == phase]
+                if not mine and phase:
+                    continue
+                patched = next((r.patched for r in reversed(mine) if r.patched), current)
+                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in mine)
+                answers.append(Answer(info, resource, request.operation, phase, results, patched))
+                if phase:
+                    current = patched
+        return answers
+
+
+def _rule(rules: dict[str, Any], name: str) -> dict[str, Any]:
+    for prefix in ("autogen-cronjob-", "autogen-", ""):
+        found = rules.get(name.removeprefix(prefix))
+        if found is not None:
+            return dict(found)
+    return {}
+
+
+def _result(info: PolicyInfo, result: Any, kind: str) -> RuleResult:
+    return RuleResult(
+        info.name,
+        info.namespace,
+        result.rule,
+        kind,
+        result.status,
+        result.message,
+        info.action,
+        (),
+        result.patched,
+        info,
+    )
+
+
+def _info(document: dict[str, Any]) -> PolicyInfo:
+    metadata = document.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    namespaced = document.get("kind") == "Policy"
+    return PolicyInfo(
+        name=str(metadata.get("name")),
+        namespace=str(metadata.get("namespace") or "default") if namespaced else None,
+        kind=str(document.get("kind")),
+        api_version=str(document.get("apiVersion")),
+        action="Audit",
+        overrides=(),
+        apply_one=False,
+        failure_policy="Fail",
+        emit_warning=False,
+        background=True,
+        admission=True,
+        scored=annotations.get("policies.kyverno.io/scored") != "false",
+        enforcing=False,
+        annotations=annotations,
+        meta={},
+    )
