@@ -99,8 +99,8 @@ async def _demo(args: argparse.Namespace) -> int:
         ca.write_bytes(serving.ca)
         live = Live()
         live.swap(Snapshot.of(made.policies))
-        async with serve(live, settings, Metrics(), serving) as actual:
-            url = f"https://localhost:{actual}"
+        async with serve(live, settings, Metrics(), serving) as server:
+            url = f"https://localhost:{server.port}"
             good = await _ask_all(console, url, client_context(serving.ca), args.examples / "resources")
             _print_figures(console, made)
             if args.stay:

@@ -142,4 +142,4 @@ def _represent_text(dumper: yaml.representer.SafeRepresenter, text: str) -> yaml
 
 
 _Dumper.add_representer(str, _represent_text)
-_Dumper.ignore_aliases = lambda self, data: True  # type: ignore[method-assign]
+_Dumper.ignore_aliases = lambda self, data: True

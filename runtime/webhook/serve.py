@@ -13,8 +13,10 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,20 @@ log = logging.getLogger("thesmos.serve")
 
 class ServeProblem(Exception):
     """The server cannot start; the text says why and the exit code is 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running webhook: its port, and the way to give it another certificate."""
+
+    port: int
+    context: ssl.SSLContext
+
+    def replace_pair(self, serving: Serving) -> None:
+        """Connections from now on see this certificate. Raises ``CertificateProblem``."""
+        from runtime.webhook.tls import reload
+
+        reload(self.context, serving.pair)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -137,8 +153,6 @@ def settings_of(args: argparse.Namespace) -> Settings:
     if not offline and not settings.clustered:
         if "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise ServeProblem("nothing to serve: give --bundle, --policies, --kubeconfig or --in-cluster")
-        from dataclasses import replace
-
         settings = replace(settings, in_cluster=True)
     if settings.kubeconfig is not None and settings.server_ip is None:
         # Out of the cluster the API server can only call an address.
@@ -189,8 +203,8 @@ async def _main(settings: Settings, ca_out: Path | None) -> int:
     live.swap(Snapshot.of(policies))
     serving = offline_certificate(settings)
     write_ca(ca_out, serving)
-    async with serve(live, settings, metrics, serving) as port:
-        print(f"serving {len(policies.policies)} policies on https://{settings.host}:{port}", flush=True)
+    async with serve(live, settings, metrics, serving) as server:
+        print(f"serving {len(policies.policies)} policies on https://{settings.host}:{server.port}", flush=True)
         await stop.wait()
     return 0
 
@@ -240,8 +254,8 @@ def write_ca(path: Path | None, serving: Serving) -> None:
 @contextlib.asynccontextmanager
 async def serve(
     live: Live, settings: Settings, metrics: Metrics, serving: Serving, app: web.Application | None = None
-) -> AsyncIterator[int]:
-    """The webhook over TLS while the block runs; gives the port. Requests in flight are finished before it ends.
+) -> AsyncIterator[Server]:
+    """The webhook over TLS while the block runs. Requests in flight are finished before it ends.
 
     ``app`` replaces the plain application (a cluster adds routes). Raises :class:`ServeProblem`.
     """
@@ -265,7 +279,7 @@ async def serve(
             await _listen(plain_site, settings.host, settings.metrics_port)
         port: int = runner.addresses[0][1]
         log.info("listening on https://%s:%d", settings.host, port)
-        yield port
+        yield Server(port, context)
 
 
 async def _start(app: web.Application, stack: contextlib.AsyncExitStack) -> web.AppRunner:

@@ -1,0 +1,285 @@
+"""Thesmos in a cluster: client, certificates, watches, policy controller, webhook configurations and status, wired up.
+
+``runtime.webhook.serve`` calls :func:`run_in_cluster`. Each part is a task; an API server that is away makes them wait
+and try again, never end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from runtime.config import Settings
+from runtime.controllers.certs import CHECK_SECONDS, Certificates
+from runtime.controllers.crds import apply_crds, served
+from runtime.controllers.policy import PolicyController, watched
+from runtime.controllers.policyadmission import PolicyAdmission
+from runtime.controllers.rbac import Bindings, slim
+from runtime.controllers.replicas import Replicas
+from runtime.controllers.status import StatusWriter
+from runtime.controllers.webhookconfig import WebhookConfigController, build
+from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
+from runtime.k8s.discovery import Discovery, discover
+from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.k8s.resources import (
+    CLUSTER_POLICY,
+    CLUSTER_ROLE_BINDING,
+    CRD,
+    GUIDE_EXCEPTION,
+    MUTATING_WEBHOOKS,
+    NAMESPACE,
+    POLICY,
+    ROLE_BINDING,
+    VALIDATING_WEBHOOKS,
+)
+from runtime.k8s.watch import Backoff, Change, Watcher, key_of
+from runtime.observe.metrics import Metrics
+from runtime.webhook.app import build_app
+from runtime.webhook.live import Live
+from runtime.webhook.serve import ServeProblem, serve, write_ca
+from runtime.webhook.tls import Serving
+
+log = logging.getLogger("thesmos.cluster")
+
+T = TypeVar("T")
+
+STALE_SECONDS: Final = 30.0
+"""How old discovery may be while a kind in use is unknown: its API may have come with another server."""
+
+
+async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path | None) -> int:
+    """Serves until ``stop`` is set; takes the webhook configurations away when this was the last replica."""
+    try:
+        client = await connect(settings.kubeconfig)
+    except Unreachable as problem:
+        raise ServeProblem(str(problem)) from None
+    try:
+        return await _Cluster(client, settings).run(stop, ca_out)
+    finally:
+        await client.close()
+
+
+class _Cluster:
+    def __init__(self, client: HttpKubeClient, settings: Settings) -> None:
+        from runtime.bundles import make_imports
+
+        self._client = client
+        self._settings = settings
+        self._live = Live(namespace_labels={})
+        self._metrics = Metrics()
+        self._webhooks = WebhookConfigController(client, settings)
+        self._status = StatusWriter(client)
+        self._replicas = Replicas(client, settings.names, settings.identity)
+        self._certificates = Certificates(client, settings.names, _hosts(settings))
+        self._bindings = Bindings()
+        self._live.roles = self._bindings.roles
+        self._follow = asyncio.Event()
+        self._discovery: Discovery | None = None
+        self._discovered = 0.0
+        self._serving: Serving | None = None
+        self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._follow.set)
+        self._metrics.set("kyverno_info", 1, _version())
+
+    async def run(self, stop: asyncio.Event, ca_out: Path | None) -> int:
+        start = asyncio.create_task(self._start())
+        if not await _first(start, stop):
+            return 0
+        serving = await start
+        self._serving = serving
+        write_ca(ca_out, serving)
+        app = build_app(self._live, self._settings, self._metrics, PolicyAdmission().check)
+        async with serve(self._live, self._settings, self._metrics, serving, app) as server:
+            watchers = await self._watchers()
+            tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
+            tasks.append(asyncio.create_task(self._replicas.run(), name="lease"))
+            tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
+            tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
+            tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
+            stopping = asyncio.create_task(stop.wait())
+            done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in (stopping, *tasks):
+                task.cancel()
+            await asyncio.gather(stopping, *tasks, return_exceptions=True)
+            # Before the server goes: the API server must stop asking first.
+            await self._leave()
+        for task in done - {stopping}:
+            log.critical("the task %s ended: %s", task.get_name(), task.exception())
+            return 1
+        return 0
+
+    async def _start(self) -> Serving:
+        if self._settings.apply_crds:
+            await _insist("the custom resource definitions", lambda: apply_crds(self._client))
+        return await _insist("the certificates", self._certificates.ensure)
+
+    async def _watchers(self) -> list[Watcher]:
+        client, note = self._client, self._policies.note
+        watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
+        if await _insist("the exceptions", lambda: self._serves(GUIDE_EXCEPTION)):
+            watchers.append(Watcher(client, GUIDE_EXCEPTION, note))
+        watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=_slim_namespace))
+        watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
+        watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
+        for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
+            watchers.append(Watcher(client, resource, self._note_webhook))
+        return watchers
+
+    async def _serves(self, resource: Resource) -> bool:
+        if not await served(self._client, f"{resource.plural}.{resource.group}"):
+            return False
+        try:
+            await self._client.list(resource, "", {"limit": "1"})
+        except ApiProblem as problem:
+            if problem.missing:
+                return False
+            raise
+        return True
+
+    def _note_namespace(self, change: Change, obj: Object) -> None:
+        labels = self._live.namespace_labels
+        assert isinstance(labels, dict)
+        name = key_of(obj)[1]
+        if change == "deleted":
+            labels.pop(name, None)
+        else:
+            labels[name] = dict((obj.get("metadata") or {}).get("labels") or {})
+
+    def _note_crd(self, change: Change, obj: Object) -> None:
+        self._discovery = None
+        self._follow.set()
+
+    def _note_webhook(self, change: Change, obj: Object) -> None:
+        names = self._settings.names
+        if key_of(obj)[1] in (names.policy_validating, names.resource_validating, names.resource_mutating):
+            self._follow.set()
+
+    async def _policies_after(self, watchers: list[Watcher]) -> None:
+        """The policy controller starts once everything a decision needs is here: no verdict from half the policies."""
+        for watcher in watchers:
+            await watcher.synced.wait()
+        await self._policies.run()
+
+    async def _follow_loop(self) -> None:
+        """Webhook configurations and status after each change; a failure is tried again, the newest state each time."""
+        backoff = Backoff()
+        while True:
+            await self._follow.wait()
+            self._follow.clear()
+            if not self._live.ready:
+                continue
+            try:
+                again = await self._follow_once()
+                backoff.reset()
+                self._metrics.count("kyverno_controller_reconcile_total", "webhook")
+            except (ApiProblem, Unreachable, TimeoutError) as problem:
+                again = backoff.next()
+                self._metrics.count("kyverno_controller_requeue_total", "webhook", "1")
+                log.warning("webhooks and status: %s, trying again in %.1f s", problem, again)
+            if again:
+                asyncio.get_running_loop().call_later(again, self._follow.set)
+
+    async def _follow_once(self) -> float:
+        """One round; gives the seconds after which another is wanted, 0 for none."""
+        entries = dict(self._policies.entries)
+        assert self._serving is not None
+        discovery = await self._current_discovery()
+        wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
+        if wanted.unknown and time.monotonic() - self._discovered > 1:
+            discovery = await self._current_discovery(fresh=True)
+            wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
+        await self._webhooks.ensure(wanted, self._serving.ca)
+        await self._status.write(entries)
+        if wanted.unknown:
+            log.info("kinds that the cluster does not serve, left out of the webhooks: %s", ", ".join(wanted.unknown))
+            return STALE_SECONDS
+        return 0.0
+
+    async def _current_discovery(self, *, fresh: bool = False) -> Discovery:
+        if self._discovery is None or fresh:
+            self._discovery = await discover(self._client)
+            self._discovered = time.monotonic()
+        return self._discovery
+
+    async def _renew_loop(self, replace_pair: Callable[[Serving], None]) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            serving = await _insist("the certificates", self._certificates.ensure)
+            if serving != self._serving:
+                self._serving = serving
+                replace_pair(serving)
+                self._follow.set()
+
+    async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout(10):
+                last = await self._replicas.leave()
+                if last and not self._settings.keep_webhooks:
+                    await self._webhooks.remove()
+                    log.info("the last replica ends: the webhook configurations are removed")
+        except (ApiProblem, Unreachable, TimeoutError) as problem:
+            log.warning("the webhook configurations may still be there: %s", problem)
+
+
+async def _insist(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+    """Tries until it works; an API server that is away is waited for."""
+    backoff = Backoff()
+    while True:
+        try:
+            return await attempt()
+        except (ApiProblem, Unreachable, TimeoutError) as problem:
+            wait = backoff.next()
+            log.warning("%s: %s, trying again in %.1f s", what, problem, wait)
+            await asyncio.sleep(wait)
+
+
+async def _first(task: asyncio.Task[Any], stop: asyncio.Event) -> bool:
+    """Waits for a task or the stop; false when it was the stop (the task is then cancelled)."""
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if task.done():
+        return True
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return False
+
+
+def _hosts(settings: Settings) -> list[str]:
+    names = settings.names
+    hosts = [names.server_name, f"{names.service}.{names.namespace}", names.service]
+    if settings.server_ip is not None:
+        hosts = [_host(settings.server_ip), "localhost", *hosts]
+    return hosts
+
+
+def _host(address: str) -> str:
+    """The host of ``host[:port]``; an IPv6 address with a port is in brackets."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address.rsplit(":", 1)[0].strip("[]")
+
+
+def _slim_namespace(obj: Object) -> Object:
+    metadata = obj.get("metadata") or {}
+    return {"metadata": {k: metadata.get(k) for k in ("name", "labels", "resourceVersion")}}
+
+
+def _slim_crd(obj: Object) -> Object:
+    metadata = obj.get("metadata") or {}
+    return {"metadata": {k: metadata.get(k) for k in ("name", "resourceVersion")}}
+
+
+def _version() -> str:
+    try:
+        return version("thesmos")
+    except PackageNotFoundError:
+        return "unknown"

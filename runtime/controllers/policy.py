@@ -1,0 +1,259 @@
+"""From policy objects of the cluster to the live policy set: compile on change, swap as a whole, tell in the status.
+
+Watchers call :meth:`PolicyController.note`; :meth:`run` compiles what changed in a worker thread, keeps the last good
+version of a policy that does not compile, swaps the snapshot of the webhook, and then lets the webhook configurations
+and the status follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.bundles import load_module
+from runtime.config import Settings
+from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of
+from runtime.controllers.webhookconfig import WatchedPolicy, WatchedRule
+from runtime.engine import Engine, ExceptionScope
+from runtime.k8s.client import Object
+from runtime.k8s.watch import Change
+from runtime.observe.metrics import Metrics
+from runtime.policyset import Mismatches, PolicySet, Run
+from runtime.webhook.live import ALL, Live, Snapshot
+
+if TYPE_CHECKING:
+    from compiler.schema.model import Policy
+    from compiler.schema.model import Rule as ModelRule
+    from vm.code import Module
+    from vm.host import Imports
+
+log = logging.getLogger("thesmos.policies")
+
+ObjectKey = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+SETTLE: Final = 0.02
+"""Seconds to wait for more changes: ``kubectl apply -f folder`` is one swap, not one a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Good:
+    """A version of a policy that compiles and is loaded."""
+
+    text: str
+    module: Module
+    digest: bytes
+    run: Run
+    model: Policy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of one policy object: its latest form, the last good version, what is wrong with the latest."""
+
+    obj: Object
+    text: str
+    good: Good | None
+    error: str = ""
+    seen: float = 0.0
+
+
+class PolicyController:
+    """Owns the entries; the snapshot in ``live`` is always made of all good versions."""
+
+    def __init__(
+        self,
+        live: Live,
+        settings: Settings,
+        metrics: Metrics,
+        imports: Imports,
+        changed: Callable[[], None],
+    ) -> None:
+        """``changed`` is called after each round: webhook configurations and status follow there."""
+        self.entries: dict[ObjectKey, Entry] = {}
+        self._live = live
+        self._settings = settings
+        self._metrics = metrics
+        self._imports = imports
+        self._changed = changed
+        self._pending: dict[ObjectKey, Object | None] = {}
+        self._wake = asyncio.Event()
+        self._generation = 0
+        self.mismatches = Mismatches()
+
+    def note(self, change: Change, obj: Object) -> None:
+        """A change that a watcher saw; the newest form of an object wins."""
+        metadata = obj.get("metadata") or {}
+        key = (str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name")))
+        self._pending[key] = None if change == "deleted" else obj
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. The first round runs even without policies, so that the webhook becomes ready."""
+        self._wake.set()
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(SETTLE)
+            self._wake.clear()
+            try:
+                await self.round()
+            except Exception:
+                # One bad round (a bug, or no memory) must not end the watching of policies.
+                log.exception("a change of policies could not be applied")
+                self._metrics.count("kyverno_controller_requeue_total", "policy", "1")
+
+    async def round(self) -> None:
+        """Takes in all pending changes and makes them live."""
+        pending, self._pending = self._pending, {}
+        started = time.perf_counter()
+        compiled: list[str] = []
+        for key, obj in pending.items():
+            if obj is None:
+                gone = self.entries.pop(key, None)
+                if gone is not None:
+                    compiled.append(key[2])
+                    self._count_change(gone, "deleted")
+                continue
+            known = self.entries.get(key)
+            text = await asyncio.to_thread(object_text, obj)
+            if known is not None and known.text == text:
+                # Only the status or something else that the compiler does not read.
+                self.entries[key] = replace(known, obj=obj)
+                continue
+            entry = await asyncio.to_thread(self._compile, obj, text, known)
+            self.entries[key] = entry
+            compiled.append(key[2])
+            self._count_change(entry, "created" if known is None else "updated")
+        if compiled or not self._live.ready:
+            self._live.swap(await asyncio.to_thread(self._snapshot))
+            seconds = time.perf_counter() - started
+            for name in compiled:
+                self._metrics.observe("kyverno_policy_apply_duration_seconds", seconds, name)
+            log.info("%d changed, %d live after %.0f ms", len(compiled), self._live_count(), seconds * 1e3)
+            self._rule_info()
+        self._metrics.count("kyverno_controller_reconcile_total", "policy")
+        self._changed()
+
+    def _live_count(self) -> int:
+        return sum(e.good is not None for e in self.entries.values())
+
+    def _compile(self, obj: Object, text: str, known: Entry | None) -> Entry:
+        """Runs in a worker thread."""
+        origin = origin_of(obj)
+        now = time.time()
+        compiled = compile_text(text, origin)
+        good = known.good if known is not None else None
+        if compiled.bundle is None:
+            log.warning(
+                "%s does not compile%s:\n%s", origin, ", its last version stays" if good else "", compiled.report
+            )
+            return Entry(obj, text, good, compiled.summary, now)
+        try:
+            return Entry(obj, text, self._load(text, compiled), "", now)
+        except Exception as error:
+            # What our own compiler wrote does not verify: a bug, and no reason to drop the version that works.
+            log.exception("%s: the compiled policy cannot be loaded", origin)
+            return Entry(obj, text, good, f"the compiled policy cannot be loaded: {error}", now)
+
+    def _load(self, text: str, compiled: Compiled) -> Good:
+        assert compiled.bundle is not None
+        tier: Any = self._settings.tier
+        module, digest, run = load_module(compiled.bundle, tier, None, self._imports, self.mismatches)
+        return Good(text, module, digest, run, compiled.policies[0] if compiled.policies else None)
+
+    def _snapshot(self) -> Snapshot:
+        good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
+        admitting = [g for g in good if g.model is None or g.model.admission]
+        engines = {
+            ALL: self._engine(admitting),
+            "fail": self._engine(g for g in admitting if g.model is None or self._failure(g.model) == "Fail"),
+            "ignore": self._engine(g for g in admitting if g.model is None or self._failure(g.model) == "Ignore"),
+        }
+        self._generation += 1
+        return Snapshot(self._generation, engines, self._settings.force_failure_policy_ignore)
+
+    def _failure(self, policy: Policy) -> str:
+        return "Ignore" if self._settings.force_failure_policy_ignore else policy.failure_policy
+
+    def _engine(self, good: Iterable[Good]) -> Engine:
+        good = tuple(good)
+        policies = PolicySet(
+            [(g.module, g.run) for g in good],
+            tier=self._settings.tier,  # type: ignore[arg-type]
+            mismatches=self.mismatches,
+            digests=[g.digest for g in good],
+        )
+        named = self._settings.exception_namespaces
+        return Engine(policies, exceptions=ExceptionScope(everywhere=False, namespaces=named))
+
+    def _count_change(self, entry: Entry, change: str) -> None:
+        if entry.good is not None and entry.good.model is not None:
+            self._metrics.count("kyverno_policy_changes_total", *_labels(entry.good.model), change)
+
+    def _rule_info(self) -> None:
+        self._metrics.clear("kyverno_policy_rule_info_total")
+        for entry in self.entries.values():
+            if entry.good is None or entry.good.model is None:
+                continue
+            ready = str(not entry.error).lower()
+            for policy in entry.good.module.policies:
+                for rule in policy.rules:
+                    labels = (*_labels(entry.good.model), rule.name, rule.kind, ready)
+                    self._metrics.set("kyverno_policy_rule_info_total", 1, *labels)
+
+
+def watched(entries: Iterable[Entry]) -> list[WatchedPolicy]:
+    """What the webhook configurations need of the live policies: those that take part in admission."""
+    found = []
+    for entry in entries:
+        good = entry.good
+        if good is None or good.model is None or not good.model.admission:
+            continue
+        model = good.model
+        without = {rule.name: _excluded_operations(rule) for rule in _computed_rules(model)}
+        rules = tuple(
+            WatchedRule(
+                "mutate" if rule.kind == "mutate" else "validate", rule.keys, without.get(rule.name, frozenset())
+            )
+            for policy in good.module.policies
+            for rule in policy.rules
+        )
+        found.append(
+            WatchedPolicy(model.key, model.kind == "Policy", model.failure_policy, model.webhook_timeout, rules)
+        )
+    return found
+
+
+def _computed_rules(policy: Policy) -> tuple[ModelRule, ...]:
+    from compiler.autogen import expand
+
+    return expand(policy)
+
+
+def _excluded_operations(rule: ModelRule) -> frozenset[str]:
+    """Operations that ``exclude.any`` takes away whatever the object: filters that hold nothing else."""
+    if rule.exclude is None or rule.exclude.mode != "any":
+        return frozenset()
+    return frozenset(
+        operation
+        for f in rule.exclude.filters
+        if f.operations and replace(f, operations=()).empty
+        for operation in f.operations
+    )
+
+
+def _labels(policy: Policy) -> tuple[str, str, str, str, str]:
+    enforcing = policy.failure_action == "Enforce" or any(
+        r.validate is not None and r.validate.failure_action == "Enforce" for r in policy.rules
+    )
+    return (
+        "enforce" if enforcing else "audit",
+        "namespaced" if policy.kind == "Policy" else "cluster",
+        str(policy.background).lower(),
+        policy.namespace if policy.kind == "Policy" else "-",
+        policy.name,
+    )

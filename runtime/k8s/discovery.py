@@ -1,0 +1,92 @@
+"""Which resources a cluster has: kinds to plural names and scope, as the webhook configurations need them.
+
+Read with the API server's one-request form of discovery. A group whose own server is away is left out by the API server
+and told of; the rest is still right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from runtime.k8s.client import HttpKubeClient, Resource
+from vm.intrinsics.wildcard import match as wildcard
+
+EPHEMERAL: Final = "ephemeralcontainers"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A resource, or a part of one (``subresource``), with the kind that its requests carry."""
+
+    resource: Resource
+    subresource: str = ""
+    preferred: bool = True
+
+    @property
+    def rule_name(self) -> str:
+        """As a webhook rule names it: ``pods`` or ``pods/exec``."""
+        return f"{self.resource.plural}/{self.subresource}" if self.subresource else self.resource.plural
+
+
+class Discovery:
+    """A snapshot of what the API server serves."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = tuple(entries)
+        self._by_kind: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            self._by_kind.setdefault(entry.resource.kind, []).append(entry)
+
+    def find(self, group: str, version: str, kind: str, subresource: str = "") -> list[Entry]:
+        """Everything that a kind selector names; its parts may hold wildcards, the group and version may be ``*``."""
+        candidates: Iterable[Entry] = self._by_kind.get(kind, ()) if "*" not in kind and "?" not in kind else ()
+        if subresource:
+            # A subresource's own kind is another one (pods/exec is PodExecOptions); selectors name the parent's.
+            parents = {
+                (e.resource.group, e.resource.version, e.resource.plural) for e in self.find(group, version, kind)
+            }
+            return [
+                e
+                for e in self.entries
+                if e.subresource
+                and (e.resource.group, e.resource.version, e.resource.plural) in parents
+                and wildcard(subresource, e.subresource)
+            ]
+        if not candidates:
+            candidates = (e for e in self.entries if wildcard(kind, e.resource.kind))
+        return [
+            e
+            for e in candidates
+            if not e.subresource and wildcard(group, e.resource.group) and wildcard(version, e.resource.version)
+        ]
+
+    def one(self, group: str, kind: str) -> Resource | None:
+        """The preferred version of a kind, or None."""
+        return next((e.resource for e in self.find(group, "*", kind)), None)
+
+
+async def discover(client: HttpKubeClient) -> Discovery:
+    """Asks the API server. Raises the errors of the client."""
+    core = await client.aggregated("/api")
+    groups = await client.aggregated("/apis")
+    return Discovery([*_entries(core), *_entries(groups)])
+
+
+def _entries(document: Any) -> Iterator[Entry]:
+    for group in document.get("items") or ():
+        name = (group.get("metadata") or {}).get("name") or ""
+        for place, version in enumerate(group.get("versions") or ()):
+            for resource in version.get("resources") or ():
+                yield from _of_resource(name, version["version"], resource, preferred=place == 0)
+
+
+def _of_resource(group: str, version: str, document: Any, *, preferred: bool) -> Iterator[Entry]:
+    plural = document["resource"]
+    namespaced = document.get("scope") == "Namespaced"
+    kind = (document.get("responseKind") or {}).get("kind") or document.get("singularResource") or plural
+    yield Entry(Resource(group, version, plural, kind, namespaced), "", preferred)
+    for part in document.get("subresources") or ():
+        part_kind = (part.get("responseKind") or {}).get("kind") or kind
+        yield Entry(Resource(group, version, plural, part_kind, namespaced), part["subresource"], preferred)

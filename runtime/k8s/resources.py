@@ -1,0 +1,37 @@
+"""The resources that Thesmos itself reads and writes; everything else is found by discovery."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from runtime.k8s.client import Resource
+
+CLUSTER_POLICY: Final = Resource("kyverno.io", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
+POLICY: Final = Resource("kyverno.io", "v1", "policies", "Policy")
+GUIDE_EXCEPTION: Final = Resource("kyverno.io", "v1alpha1", "policyexceptions", "PolicyException")
+"""The user's guide's form (decision 5)."""
+
+NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+SECRET: Final = Resource("", "v1", "secrets", "Secret")
+LEASE: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+CRD: Final = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+ROLE_BINDING: Final = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLE_BINDING: Final = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+VALIDATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)

@@ -1,0 +1,62 @@
+"""Fixtures: one control plane and one Thesmos for the whole session, an empty cluster for each test.
+
+Without built programs and without Go the tests skip; with ``THESMOS_REQUIRE_CLUSTER=1`` they fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.controlplane.build import Assets, BuildProblem, build
+from tests.cluster.thesmos import Thesmos
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker runs all cluster tests, since they share the control plane."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+@pytest.fixture(scope="session")
+def assets() -> Assets:
+    try:
+        return build()
+    except BuildProblem as problem:
+        if os.environ.get("THESMOS_REQUIRE_CLUSTER") == "1":
+            pytest.fail(str(problem))
+        pytest.skip(f"{problem}; set THESMOS_REQUIRE_CLUSTER=1 to make this a failure")
+
+
+@pytest.fixture(scope="session")
+def control_plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    plane = ControlPlane(assets, tmp_path_factory.mktemp("control-plane"))
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def thesmos(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Thesmos]:
+    process = Thesmos(control_plane, tmp_path_factory.mktemp("thesmos"))
+    try:
+        process.start()
+        yield process
+    finally:
+        process.stop()
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane, thesmos: Thesmos) -> Iterator[Cluster]:
+    found = Cluster(control_plane, thesmos)
+    yield found
+    found.clean()

@@ -1,0 +1,120 @@
+"""Policies as objects of a cluster: refused when wrong, told about in the status, followed by the webhooks."""
+
+from __future__ import annotations
+
+from tests.cluster.cluster import Cluster
+from tests.cluster.test_admission import ENFORCE, pod
+
+
+def test_a_wrong_policy_is_refused_with_a_caret(cluster: Cluster) -> None:
+    wrong = ENFORCE.replace("validate:\n        message", "validate:\n        mesage")
+    done = cluster.create(wrong)
+    assert done.returncode != 0
+    assert (
+        'admission webhook "validate-policy.kyverno.svc" denied the request' in done.stderr or "mesage" in done.stderr
+    )
+    broken = ENFORCE.replace('"?*"', '"{{ request.object.metadata.name | }}"')
+    error = cluster.refused(broken)
+    assert 'admission webhook "validate-policy.kyverno.svc" denied the request' in error
+    assert "ClusterPolicy/require-team:" in error
+    assert "^" in error, "the caret"
+    assert not cluster.exists("clusterpolicy", "require-team")
+
+
+def test_the_status_tells_ready_and_counts_rules(cluster: Cluster) -> None:
+    cluster.apply(ENFORCE)
+    condition = cluster.ready("clusterpolicy", "require-team")
+    assert condition["reason"] == "Succeeded"
+    status = cluster.get("clusterpolicy", "require-team")["status"]
+    assert status["rulecount"] == {"validate": 1, "mutate": 0, "generate": 0, "verifyimages": 0}
+
+
+def test_a_stored_policy_that_breaks_keeps_its_last_good_version(cluster: Cluster) -> None:
+    cluster.policy(ENFORCE, "clusterpolicy", "require-team")
+    # Past the policy webhook, as an older version or a restored backup would bring it in.
+    cluster.plane.kubectl("delete", "validatingwebhookconfiguration", "kyverno-policy-validating-webhook-cfg")
+    broken = ENFORCE.replace('"?*"', '"{{ request.object.metadata.name | }}"')
+    cluster.until(
+        lambda: cluster.plane.kubectl("apply", "-f", "-", stdin=broken).returncode == 0 or _away(cluster),
+        what="the way past the policy webhook",
+    )
+    condition = cluster.ready("clusterpolicy", "require-team", status="False")
+    assert condition["reason"] == "Failed"
+    assert "stays in force" in condition["message"]
+    assert "the label team is required" in cluster.refused(pod("still-refused"))
+    cluster.apply(ENFORCE)
+    cluster.ready("clusterpolicy", "require-team")
+
+
+def _away(cluster: Cluster) -> bool:
+    cluster.plane.kubectl("delete", "validatingwebhookconfiguration", "kyverno-policy-validating-webhook-cfg")
+    return False
+
+
+def test_webhook_rules_follow_the_kinds_in_use(cluster: Cluster) -> None:
+    assert cluster.webhook_rules() == {}
+    only_services = ENFORCE.replace("kinds: [Pod]", "kinds: [Service], operations: [CREATE]")
+    cluster.policy(only_services, "clusterpolicy", "require-team")
+    assert cluster.webhook_rules() == {
+        "validate.kyverno.svc-fail": [
+            {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["services"],
+                "scope": "Namespaced",
+            }
+        ]
+    }
+    assert cluster.webhook_rules("mutatingwebhookconfigurations") == {}
+    pods = ENFORCE.replace("spec:\n  validation", "spec:\n  failurePolicy: Ignore\n  validation").replace(
+        "metadata: {name: require-team}",
+        'metadata: {name: pods, annotations: {pod-policies.kyverno.io/autogen-controllers: "none"}}',
+    )
+    cluster.policy(pods, "clusterpolicy", "pods")
+    rules = cluster.webhook_rules()
+    assert sorted(rules) == ["validate.kyverno.svc-fail", "validate.kyverno.svc-ignore"]
+    (rule,) = rules["validate.kyverno.svc-ignore"]
+    assert rule["resources"] == ["pods", "pods/ephemeralcontainers"]
+    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    cluster.delete("clusterpolicy", "require-team")
+    cluster.until(
+        lambda: sorted(cluster.webhook_rules()) == ["validate.kyverno.svc-ignore"], what="the smaller webhooks"
+    )
+    cluster.delete("clusterpolicy", "pods")
+    cluster.until(lambda: not cluster.webhook_rules(), what="the removal of the configuration")
+
+
+def test_a_webhook_that_someone_deletes_comes_back(cluster: Cluster) -> None:
+    cluster.policy(ENFORCE, "clusterpolicy", "require-team")
+    cluster.plane.kubectl("delete", "validatingwebhookconfiguration", "kyverno-resource-validating-webhook-cfg")
+    cluster.until(lambda: cluster.webhook_rules(), what="the configuration")
+    cluster.refused(pod("bad"))
+
+
+def test_a_kind_that_comes_later_is_watched(cluster: Cluster) -> None:
+    text = ENFORCE.replace("kinds: [Pod]", "kinds: [Widget]")
+    cluster.policy(text, "clusterpolicy", "require-team")
+    assert cluster.webhook_rules() == {}
+    cluster.apply(
+        """
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: widgets.example.com}
+        spec:
+          group: example.com
+          scope: Namespaced
+          names: {plural: widgets, singular: widget, kind: Widget}
+          versions:
+            - name: v1
+              served: true
+              storage: true
+              schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+        """
+    )
+    try:
+        cluster.until(lambda: cluster.webhook_rules(), what="the webhook for widgets")
+        error = cluster.refused("{apiVersion: example.com/v1, kind: Widget, metadata: {name: w}}")
+        assert "the label team is required" in error
+    finally:
+        cluster.delete("crd", "widgets.example.com")
