@@ -27,6 +27,9 @@ COMMANDS: Final = {
     "docs": ("runtime.cli.docs", "write the reference pages that follow from tables"),
 }
 
+HIDDEN: Final = {"demo": "runtime.cli.demo"}
+"""Commands of the source tree (``make run``) that the help does not list."""
+
 PASSED: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
@@ -52,7 +55,7 @@ def _run(args: argparse.Namespace) -> int:
     from runtime.request import RequestError
 
     try:
-        code: int = import_module(COMMANDS[args.command][0]).run(args)
+        code: int = import_module(_module(args.command)).run(args)
         sys.stdout.flush()
     except Problem as problem:
         if problem.details:
@@ -97,7 +100,13 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
         if name == chosen:
             import_module(module).add_arguments(command)
+    if chosen in HIDDEN:
+        import_module(HIDDEN[chosen]).add_arguments(commands.add_parser(chosen))
     return parser
+
+
+def _module(command: str) -> str:
+    return HIDDEN.get(command) or COMMANDS[command][0]
 
 
 if __name__ == "__main__":
