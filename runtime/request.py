@@ -45,7 +45,8 @@ class UserInfo:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One admission request. ``resource`` is the object under evaluation: the new one, on DELETE the old one.
+    """One admission request. ``resource`` is the object under evaluation: the new one, on DELETE the old one; ``old``
+    is the object that was there before, None when there was none or nothing is known of it.
 
     ``root`` is what rules read; it is shared by all of them and none may change it.
     """
@@ -119,7 +120,8 @@ class Request:
     ) -> Request:
         """Makes the request that an offline evaluation stands for.
 
-        On UPDATE ``old`` defaults to the resource itself, on DELETE the resource is the old object. ``values`` are
+        On UPDATE rules see the resource itself as the old object when ``old`` is not given (but nothing is taken to
+        have existed before), on DELETE the resource is the old object. ``values`` are
         variables by dotted name: they are merged into what policies see, and into the resource where they name a part
         of ``request.object``. ``kind`` (group, version, kind, subresource) replaces the resource's own, for an object
         that stands for a subresource.
@@ -151,6 +153,7 @@ class Request:
             namespace_labels,
             admission=user is not None,
             extra=outer,
+            invented_old=operation == "UPDATE" and old is None,
         )
 
     def patched(self, resource: dict[str, Any]) -> Request:
@@ -212,6 +215,7 @@ def _build(
     *,
     admission: bool,
     extra: dict[str, Any] | None = None,
+    invented_old: bool = False,
 ) -> Request:
     deleting = operation == "DELETE"
     if deleting and new is None:
@@ -245,7 +249,7 @@ def _build(
         namespace,
         name,
         resource,
-        old,
+        None if invented_old else old,
         request.get("dryRun") is True,
         namespace_labels,
         root,
