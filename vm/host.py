@@ -60,11 +60,13 @@ class OutOfFuel(Exception):
 class Meter:
     """Fuel of one evaluation. ``left`` goes down by the verified cost of each straight-line segment and of bulk work."""
 
-    __slots__ = ("left", "limit")
+    __slots__ = ("depth", "left", "limit")
 
     def __init__(self, limit: int = 1_000_000) -> None:
         self.limit = limit
         self.left = limit
+        self.depth = 0
+        """How many substitutions of texts formed at run time are under way inside one another."""
 
     def charge(self, n: int) -> None:
         self.left -= n

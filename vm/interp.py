@@ -415,6 +415,8 @@ class _Layout:
                 self.emit(_POP)
             case "path":
                 self.emit(_PATH, m.paths[a])
+            case "j_root":
+                self.emit(_PATH, ())
             case "j_path":
                 self.emit(_J_PATH, m.paths[a], SEMANTICS["j_path"])
             case "get":

@@ -135,6 +135,7 @@ OPS: Final[tuple[Op, ...]] = (
     Op(0x62, "j_found", (), "V j_found V", "null in place of Err not_found or MISSING", tier2="(None if ({0} is MISSING or (type({0}) is Err and {0}.code == 'not_found')) else {0})"),
     Op(0x63, "j_truthy", (), "V j_truthy B", "JMESPath truth: false, null, empty text, list and map are false", tier2="({0} is not False and {0} is not None and {0} is not MISSING and not (type({0}) in SIZED and not {0}))"),
     Op(0x64, "j_path", (I_.PATH,), "j_path V", "the value at a constant path of the root by JMESPath rules: Err not_found where a map lacks a key, null below anything that is no map"),
+    Op(0x65, "j_root", (), "j_root V", "the root itself, engine keys included: for intrinsics that look into it", tier2="root"),
     # 70-7F patterns
     Op(0x70, "p_leaf", (I_.PATTERN,), "V p_leaf B", "a scalar pattern holds; for a list, of every element (an empty list holds)", fuel=2, tier2="{a}({0})"),
     Op(0x71, "p_scalar", (I_.PATTERN,), "V p_scalar B", "a scalar pattern holds of the value itself", fuel=2, tier2="{a}({0})"),

@@ -211,6 +211,11 @@ def j_path(root: dict[str, Value], keys: tuple[str, ...]) -> Value:
     return v
 
 
+def j_root(root: dict[str, Value]) -> Value:
+    """Takes the root as its operand."""
+    return root
+
+
 def p_leaf(v: Value, holds: Callable[[Value], bool]) -> bool:
     return holds(v)
 

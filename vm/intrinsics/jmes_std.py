@@ -108,7 +108,7 @@ def mapped(v: Value, results: list[Value]) -> Value:
     return results if type(v) is list else wrong_type("map", 2, v, "an array")
 
 
-def merge(*maps: Value) -> Value:
+def merge(maps: list[Value]) -> Value:
     out: dict[str, Value] = {}
     for i, m in enumerate(maps, 1):
         if type(m) is not dict:
@@ -171,7 +171,7 @@ def sort_by(v: Value, by: list[Value]) -> Value:
     return [v[i] for i in sorted(range(len(v)), key=by.__getitem__)] if bad is None else bad
 
 
-def not_null(*args: Value) -> Value:
+def not_null(args: list[Value]) -> Value:
     return next((a for a in args if a is not None and a is not MISSING), None)
 
 

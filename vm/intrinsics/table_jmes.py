@@ -26,7 +26,6 @@ def _i(
     return Intrinsic(f"jmes.{name}", kinds, "V", f"vm.intrinsics.jmes_{impl}", doc, fuel, sized, False, dynamic, pure)
 
 
-_MANY: Final = ("V", "*")
 _KEYED: Final = ("V", "L")
 
 TABLE: Final[tuple[Intrinsic, ...]] = (
@@ -55,10 +54,10 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
     _i("map", _KEYED, "std:mapped", "the results of an expression for the elements of a list"),
     _i("max", 1, "std:maximum", "the largest of numbers or texts", 4, (0,)),
     _i("max_by", _KEYED, "std:max_by", "the element with the largest key", 4, (0, 1)),
-    _i("merge", _MANY, "std:merge", "maps put together, later ones winning", 8),
+    _i("merge", ("L",), "std:merge", "a list of maps put together, later ones winning", 8, (0,)),
     _i("min", 1, "std:minimum", "the smallest of numbers or texts", 4, (0,)),
     _i("min_by", _KEYED, "std:min_by", "the element with the smallest key", 4, (0, 1)),
-    _i("not_null", _MANY, "std:not_null", "the first value that is not null"),
+    _i("not_null", ("L",), "std:not_null", "the first value of a list that is not null", 2, (0,)),
     _i("reverse", 1, "std:reverse", "a list or text backwards", 2, (0,)),
     _i("sort", 1, "std:sort", "numbers or texts in order", 8, (0, 0, 0)),
     _i("sort_by", _KEYED, "std:sort_by", "elements in the order of their keys", 8, (0, 1, 1)),

@@ -13,7 +13,7 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
     Intrinsic("text.go", ("V",), "S", _M + "go_value", "the value as Go's %v prints it", 4, (0,)),
     Intrinsic(
         "text.resolved",
-        ("V", "S", "S"),
+        ("V", "S", "S", "V"),
         "V",
         _M + "resolved",
         "the value of a variable; an error gets the words of a variable that fails at a path",
@@ -42,6 +42,5 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         metered=True,
         dynamic=True,
     ),
-    Intrinsic("text.key", ("V",), "V", _M + "not_a_key", "a text, or the error for a map key that is none"),
-    Intrinsic("text.first_error", ("L",), "V", _M + "first_error", "the first error in a list, or null", 2, (0,)),
+    Intrinsic("text.key", ("V", "S"), "V", _M + "as_key", "the text a map key came out as, or the error if it is none"),
 )

@@ -14,6 +14,9 @@ import orjson
 from vm.host import Imports, Meter
 from vm.values import MISSING, Err, Value
 
+MAX_DEPTH: Final = 100
+"""How deeply substitutions may nest in one another, levels of the values they run through included."""
+
 FloatForm = Literal["g", "json", "E", "f", "f6"]
 
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
@@ -183,10 +186,15 @@ def go_value(v: Value) -> str:
 # Bodies of the intrinsics of family ``text``.
 
 
-def resolved(v: Value, variable: str, path: str) -> Value:
-    """The value of a variable, or the reference's words for a variable that could not be resolved at a path."""
-    if type(v) is not Err or v.code == "fuel":
+def resolved(v: Value, variable: str, path: str, operation: Value) -> Value:
+    """The value of a variable, or the reference's words for a variable that could not be resolved at a path.
+
+    On DELETE the words name the old object, since there the text of a variable is changed so (semantics §6.4).
+    """
+    if type(v) is not Err or v.code in ("fuel", "substitution"):
         return v
+    if operation == "DELETE":
+        variable = variable.replace("request.object", "request.oldObject")
     cause = v.text if v.code == "syntax" else f"JMESPath query failed: {v.text}"
     return Err("substitution", f"failed to resolve {variable} at path {path}: {cause}")
 
@@ -220,15 +228,11 @@ def shallow(v: Value) -> Value:
 
 
 def deep(imports: Imports, meter: Meter, v: Value, root: Value) -> Value:
-    """A list or map that replaced a whole text: variables in its own texts and keys are substituted too (Kyverno quirk).
-
-    The same object when it holds none. A text that is the whole value is not looked into.
-    """
-    if type(v) not in (dict, list):
+    """A list or map that replaced a whole text: variables in its own texts and keys are substituted too (Kyverno
+    quirk). The same object when it holds none."""
+    if type(v) not in (dict, list) or not _holds_braces(v, meter):
         return v
-    if not _holds_braces(v, meter):
-        return v
-    return _deep(imports, meter, v, root, 0)
+    return _deep(imports, meter, v, root)
 
 
 def _holds_braces(v: Value, meter: Meter) -> bool:
@@ -249,49 +253,54 @@ def _holds_braces(v: Value, meter: Meter) -> bool:
     return False
 
 
-def _deep(imports: Imports, meter: Meter, v: Value, root: Value, depth: int) -> Value:
-    if depth > 200:
-        return Err("substitution", "a value is nested too deeply to substitute its variables")
-    meter.charge(1)
-    if type(v) is str:
+def _deep(imports: Imports, meter: Meter, v: Value, root: Value) -> Value:
+    t = type(v)
+    if t is str:
         return substituted(imports, meter, v, root)
-    if type(v) is list:
-        items: list[Value] = []
-        for x in v:
-            y = _deep(imports, meter, x, root, depth + 1)
-            if type(y) is Err:
-                return y
-            items.append(y)
-        return items
-    if type(v) is not dict:
+    if t is not list and t is not dict:
         return v
+    if meter.depth >= MAX_DEPTH:
+        return Err("substitution", "variables lead back to themselves or are nested too deeply")
+    meter.charge(1)
+    meter.depth += 1
+    try:
+        if t is list:
+            return _deep_list(imports, meter, v, root)
+        return _deep_map(imports, meter, v, root)
+    finally:
+        meter.depth -= 1
+
+
+def _deep_list(imports: Imports, meter: Meter, v: list[Value], root: Value) -> Value:
+    items: list[Value] = []
+    for x in v:
+        y = _deep(imports, meter, x, root)
+        if type(y) is Err:
+            return y
+        items.append(y)
+    return items
+
+
+def _deep_map(imports: Imports, meter: Meter, v: dict[str, Value], root: Value) -> Value:
     out: dict[str, Value] = {}
     for k in sorted(v):
-        key = substituted(imports, meter, k, root)
+        key = as_key(substituted(imports, meter, k, root), k)
         if type(key) is Err:
             return key
-        if type(key) is not str:
-            return not_a_key(key)
-        y = _deep(imports, meter, v[k], root, depth + 1)
+        y = _deep(imports, meter, v[k], root)
         if type(y) is Err:
             return y
         out[key] = y
     return out
 
 
-def not_a_key(v: Value) -> Value:
-    """The error for a map key that came out as something else than text; an error or a text as it is."""
-    if type(v) is Err or type(v) is str:
+def as_key(v: Value, key: str) -> Value:
+    """The text that a map key came out as, or the error for one that is no text; ``key`` is what stood there."""
+    if type(v) is str or type(v) is Err:
         return v
-    return Err("substitution", f"expected a string after substituting variables in a key, got {json_text(v)}")
-
-
-def first_error(values: list[Value]) -> Value:
-    """The first error of a list of values, null when there is none."""
-    for v in values:
-        if type(v) is Err:
-            return v
-    return None
+    if v is None:
+        return key
+    return Err("substitution", f'expected string after substituting variables in key "{key}"')
 
 
 def to_json(v: Value) -> Value:

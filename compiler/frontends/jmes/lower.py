@@ -155,7 +155,7 @@ class _Lowering:
         """The document as a value of its own: engine keys of the root left out."""
         if self._scope.base:
             return ir.Op("absent_null", (ir.Load(self._scope.base),))
-        return ir.Invoke("jmes.root", (ir.Load(()),))
+        return ir.Invoke("jmes.root", (ir.Op("j_root"),))
 
     def _field(self, node: Field, cur: ir.Expr | None) -> Low:
         names = [node.name]
@@ -205,7 +205,7 @@ class _Lowering:
             value = ir.Choose(_is_err(t), t, value)
         return Low(_block(body, value), left.missing or low.missing, left.failing or low.failing)
 
-    def _all(self, lows: Sequence[Low], build: Callable[[list[ir.Expr]], ir.Expr], *, failing: bool) -> Low:
+    def _all(self, lows: Sequence[Low], build: Callable[[Sequence[ir.Expr]], ir.Expr], *, failing: bool) -> Low:
         """``build`` of several values, missing keys as null; the first of the errors otherwise."""
         body: list[ir.Stmt] = []
         exprs: list[ir.Expr] = []
@@ -229,16 +229,10 @@ class _Lowering:
         return Low(_block(body, value), False, failing or bool(checks))
 
     def _list(self, items: tuple[Node, ...], cur: ir.Expr | None) -> Low:
-        def build(values: list[ir.Expr]) -> ir.Expr:
-            out: ir.Expr = ir.Op("new_list")
-            for v in values:
-                out = ir.Op("append", (out, v))
-            return out
-
-        return self._all([self.value(x, cur) for x in items], build, failing=False)
+        return self._all([self.value(x, cur) for x in items], _made_list, failing=False)
 
     def _hash(self, pairs: tuple[tuple[str, Node], ...], cur: ir.Expr | None) -> Low:
-        def build(values: list[ir.Expr]) -> ir.Expr:
+        def build(values: Sequence[ir.Expr]) -> ir.Expr:
             out: ir.Expr = ir.Op("new_map")
             for (key, _), v in zip(pairs, values, strict=True):
                 out = ir.Op("put", (out, v), (key,))
@@ -388,7 +382,10 @@ class _Lowering:
         lows = [self.value(a, cur) for a in args]
         # The intrinsics answer with an error among their arguments themselves.
         failing = name not in _SAFE or any(low.failing for low in lows)
-        return Low(ir.Invoke(f.intrinsic, tuple(found(low) for low in lows)), False, failing)
+        values: tuple[ir.Expr, ...] = tuple(found(low) for low in lows)
+        if f.high is None:  # intrinsics take a fixed number of operands
+            values = (_made_list(values),)
+        return Low(ir.Invoke(f.intrinsic, values), False, failing)
 
     def _by_key(self, f: Function, args: tuple[Node, ...], cur: ir.Expr | None) -> Low:
         at = f.reference or 0
@@ -419,6 +416,13 @@ def _steps(e: ir.Expr, names: Sequence[str]) -> ir.Expr:
     for name in names:
         e = ir.Op("j_field", (e,), (name,))
     return e
+
+
+def _made_list(values: Sequence[ir.Expr]) -> ir.Expr:
+    out: ir.Expr = ir.Op("new_list")
+    for v in values:
+        out = ir.Op("append", (out, v))
+    return out
 
 
 def _block(body: list[ir.Stmt], value: ir.Expr) -> ir.Expr:

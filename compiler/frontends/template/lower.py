@@ -6,13 +6,30 @@ answers the finished value, or an ``Err`` whose text is what the reference says 
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from functools import lru_cache
+from typing import Any, Final
 
+from compiler.frontends.jmes import lower as jmes
+from compiler.frontends.jmes.ast import Node
+from compiler.frontends.jmes.check import check, root_names
+from compiler.frontends.jmes.parse import parse
+from compiler.frontends.template import references
 from compiler.frontends.template.scope import Scope
-from compiler.ir.ops import Expr
+from compiler.frontends.template.split import Variable, has_variables, open_braces, split
+from compiler.ir import ops as ir
+from grammar.errors import SyntaxProblem
+
+__all__ = ["has_variables", "lower_pass", "lower_query", "lower_text", "lower_value"]
+
+_ROOT: Final = ir.Op("j_root")
+_OPERATION: Final = ir.Load(("$operation",))
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CODES: Final = {"name": "T1102", "arity": "T1103", "type": "T1105"}
+_ERRORS: Final = {"name": "unknown_function", "arity": "arity", "type": "type"}
 
 
-def lower_value(value: Any, scope: Scope, pointer: str, *, document: Any = None, path: str = "") -> Expr:
+def lower_value(value: Any, scope: Scope, pointer: str, *, document: Any = None, path: str = "") -> ir.Expr:
     """A whole value: every text leaf and every map key is substituted.
 
     ``pointer`` is where the value stands in the policy (for diagnostics). ``path`` is where it stands in the document that
@@ -21,23 +38,226 @@ def lower_value(value: Any, scope: Scope, pointer: str, *, document: Any = None,
     time the answer is the value with everything put in, or ``Err("substitution", …)`` of the first variable that fails:
     ``failed to resolve X at path P: JMESPath query failed: Unknown key "k" in path``.
     """
-    raise NotImplementedError
+
+    def report(at: str, what: str) -> None:
+        scope.error("T1106", pointer + at, what)
+
+    resolved = references.resolve(value, value if document is None else document, path, report)
+    return _Value(scope).lower(resolved, path, pointer)
 
 
-def lower_text(text: str, scope: Scope, pointer: str, *, path: str = "") -> Expr:
+def lower_text(text: str, scope: Scope, pointer: str, *, path: str = "") -> ir.Expr:
     """One text. The answer is a text, unless the whole text is one variable, which keeps the type of its value; or an Err."""
-    raise NotImplementedError
+    return lower_value(text, scope, pointer, path=path)
 
 
-def lower_query(query: str, scope: Scope, pointer: str, *, offset: int = 0) -> Expr:
+def lower_query(query: str, scope: Scope, pointer: str, *, offset: int = 0) -> ir.Expr:
     """One JMESPath query without braces. The answer is its value or an Err (``not_found`` included, not wrapped).
 
     ``offset`` is where the query starts in the text at ``pointer``. A query that does not parse is reported there, and the
     expression then is an error constant.
     """
-    raise NotImplementedError
+    return _query(query, scope, pointer, offset).expr
 
 
-def has_variables(value: Any) -> bool:
-    """Whether any text or map key of a value holds a variable, a reference or an escape of one."""
-    raise NotImplementedError
+def lower_pass(text: str, scope: Scope) -> ir.Expr:
+    """One pass over a text formed at run time: its variables put in, without looking at the result again."""
+    return _Value(scope, again=False).text(text, "", "").expr
+
+
+@lru_cache(maxsize=4096)
+def parsed(query: str) -> Node | SyntaxProblem:
+    """The checked tree of a query, or what is wrong with it."""
+    try:
+        node = parse(query)
+        check(node)
+    except SyntaxProblem as problem:
+        return problem.with_traceback(None)
+    return node
+
+
+def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
+    node = parsed(query)
+    if isinstance(node, SyntaxProblem):
+        problem = node.moved(offset)
+        expected = " or ".join(problem.expected)
+        at = (problem.start, max(problem.end, problem.start + 1))
+        message = problem.message if query else "the query is empty"
+        scope.error(_CODES.get(problem.code, "T1101"), pointer, message, at=at, expected=expected, help=problem.hint)
+        code = _ERRORS.get(problem.code, "syntax")
+        cause = problem.message if code != "syntax" else f"incorrect query {query}: {problem.message}"
+        return jmes.Low(jmes.error(code, cause if query else "invalid query (nil)"), False, True)
+    if scope.roots is not None:
+        for name, (start, end) in root_names(node):
+            if name not in scope.roots and name not in scope.names:
+                known = ", ".join(sorted(scope.roots | set(scope.names)))
+                scope.error(
+                    "T1104",
+                    pointer,
+                    f"unknown variable {name}",
+                    at=(start + offset, end + offset),
+                    help=f"a variable begins with one of {known}",
+                )
+                break
+    return jmes.lower(node, scope)
+
+
+class _Value:
+    """Lowers one value. ``again`` says whether results are looked through for further variables."""
+
+    def __init__(self, scope: Scope, *, again: bool = True) -> None:
+        self._scope = scope
+        self._again = again
+        self._body: list[ir.Stmt] = []
+        self._checks: list[ir.Local] = []
+
+    def lower(self, value: Any, path: str, pointer: str) -> ir.Expr:
+        if isinstance(value, str):
+            return self.text(value, path, pointer).expr
+        built = self._build(value, path, pointer)
+        if not self._checks:
+            return _block(self._body, built)
+        fault: ir.Expr = self._checks[0]
+        if len(self._checks) > 1:
+            name = self._scope.builder.fresh("V", "fault")
+            self._body.append(ir.Set(name, ir.Const(None)))
+            for c in reversed(self._checks):
+                self._body.append(ir.If(ir.Op("is_err", (c,)), (ir.Set(name, c),)))
+            fault = ir.Local(name)
+        return _block(self._body, ir.Choose(ir.Op("is_err", (fault,)), fault, built))
+
+    def _build(self, value: Any, path: str, pointer: str) -> ir.Expr:
+        """The finished value; statements that compute its variable parts go before it."""
+        if isinstance(value, str):
+            low = self.text(value, path, pointer)
+            return low.expr if isinstance(low.expr, ir.Const) else self._part(low)
+        if isinstance(value, list):
+            parts = [self._build(x, f"{path}/{i}", f"{pointer}/{i}") for i, x in enumerate(value)]
+            if all(isinstance(p, ir.Const) for p in parts):
+                return ir.Const([p.value for p in parts if isinstance(p, ir.Const)])
+            out: ir.Expr = ir.Op("new_list")
+            for p in parts:
+                out = ir.Op("append", (out, p))
+            return out
+        if isinstance(value, dict):
+            return self._map(value, path, pointer)
+        return ir.Const(value)
+
+    def _map(self, value: dict[str, Any], path: str, pointer: str) -> ir.Expr:
+        entries: list[tuple[ir.Expr, ir.Expr]] = []
+        for k, x in value.items():
+            at = f"{pointer}/{references.pointer_token(k)}"
+            low = self.text(k, path, at)
+            key = low.expr
+            if not isinstance(key, ir.Const):
+                key = self._part(jmes.Low(ir.Invoke("text.key", (key, ir.Const(k))), False, True))
+            entries.append((key, self._build(x, f"{path}/{references.escape_key(k)}", at)))
+        if all(isinstance(k, ir.Const) and isinstance(x, ir.Const) for k, x in entries):
+            return ir.Const(
+                {k.value: x.value for k, x in entries if isinstance(k, ir.Const) and isinstance(x, ir.Const)}
+            )
+        out: ir.Expr = ir.Op("new_map")
+        for key, x in entries:
+            if isinstance(key, ir.Const):
+                out = ir.Op("put", (out, x), (key.value,))
+            else:
+                out = ir.Op("put_key", (out, ir.Op("as_text", (key,)), x))
+        return out
+
+    def _part(self, low: jmes.Low) -> ir.Local:
+        name = self._scope.builder.fresh("V", "part")
+        self._body.append(ir.Set(name, low.expr))
+        if low.missing or low.failing:
+            self._checks.append(ir.Local(name))
+        return ir.Local(name)
+
+    # One text
+
+    def text(self, text: str, path: str, pointer: str) -> jmes.Low:
+        pieces = split(text)
+        variables = [p for p in pieces if isinstance(p, Variable)]
+        unclosed = open_braces(text) if "{{" in text and self._scope.reporter is not None else None
+        if unclosed is not None:
+            self._scope.warning("T1107", pointer, "'{{' is not closed and stays as it is", at=(unclosed, unclosed + 2))
+        if not variables:
+            return jmes.Low(ir.Const(text.replace("\\{{", "{{")))
+        if len(pieces) == 1:
+            return self._whole(variables[0], path, pointer)
+        return self._joined(pieces, path, pointer)
+
+    def _whole(self, v: Variable, path: str, pointer: str) -> jmes.Low:
+        """A text that is one variable: its value as it is; variables within a list or map are substituted in turn."""
+        low = self._variable(v, path, pointer)
+        if v.shallow or not self._again or isinstance(low.expr, ir.Const):
+            return low
+        body: list[ir.Stmt] = []
+        t = self._local(low.expr, body)
+        holds = ir.Or((ir.Op("is_map", (t,)), ir.Op("is_list", (t,))))
+        value = ir.Choose(holds, ir.Invoke("text.deep", (t, _ROOT)), t)
+        return jmes.Low(_block(body, value), False, True)
+
+    def _joined(self, pieces: tuple[str | Variable, ...], path: str, pointer: str) -> jmes.Low:
+        body: list[ir.Stmt] = []
+        checks: list[ir.Expr] = []
+        texts: list[ir.Expr] = []
+        for p in pieces:
+            if isinstance(p, str):
+                texts.append(ir.Const(p))
+                continue
+            low = self._variable(p, path, pointer)
+            if p.shallow:
+                low = jmes.Low(ir.Invoke("text.shallow", (low.expr,)), False, True)
+            t = self._local(low.expr, body)
+            if low.missing or low.failing:
+                checks.append(t)
+            texts.append(ir.Op("to_text", (t,)))
+        whole: ir.Expr = ir.Op("concat", tuple(texts), (len(texts),))
+        last = next(p for p in reversed(pieces) if isinstance(p, Variable))
+        if self._again:
+            # A shallow variable at the end of a pass ends the passes (Kyverno quirk).
+            whole = (
+                ir.Invoke("text.unescape", (whole,)) if last.shallow else ir.Invoke("text.substitute", (whole, _ROOT))
+            )
+        for c in reversed(checks):
+            whole = ir.Choose(ir.Op("is_err", (c,)), c, whole)
+        return jmes.Low(_block(body, whole), False, bool(checks) or self._again)
+
+    def _variable(self, v: Variable, path: str, pointer: str) -> jmes.Low:
+        """The value of a variable; an error has the reference's words."""
+        query = v.body
+        if query == "@":
+            query = here(path)
+        low = _query(query, self._scope, pointer, v.offset)
+        if not (low.missing or low.failing):
+            return low
+        body: list[ir.Stmt] = []
+        t = self._local(low.expr, body)
+        words = ir.Invoke("text.resolved", (t, ir.Const(query), ir.Const(path), _OPERATION))
+        return jmes.Low(_block(body, ir.Choose(ir.Op("is_err", (t,)), words, t)), False, True)
+
+    def _local(self, e: ir.Expr, body: list[ir.Stmt]) -> ir.Expr:
+        if isinstance(e, (ir.Local, ir.Const)):
+            return e
+        name = self._scope.builder.fresh("V", "v")
+        body.append(ir.Set(name, e))
+        return ir.Local(name)
+
+
+def here(path: str) -> str:
+    """The query that ``{{ @ }}`` stands for at a document path: what comes after the nearest ``foreach``, two more elements
+    left out, in the object of the request (semantics §6.3)."""
+    parts = [p.replace("\0", "/") for p in path.replace("\\/", "\0").split("/")[1:]]
+    if "foreach" in parts:
+        parts = parts[len(parts) - parts[::-1].index("foreach") :]
+    out = ["request.object"]
+    for p in parts[2:]:
+        if p.isdigit():
+            out.append(f"[{p}]")
+        else:
+            quoted = p.replace("\\", "\\\\").replace('"', '\\"')
+            out.append(f".{p}" if _NAME.match(p) else f'."{quoted}"')
+    return "".join(out)
+
+
+def _block(body: list[ir.Stmt], value: ir.Expr) -> ir.Expr:
+    return ir.Block(tuple(body), value) if body else value
