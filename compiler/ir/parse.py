@@ -71,7 +71,7 @@ class _Reader:
 
     @property
     def text(self) -> str:
-        return self.lines[self.row][2]
+        return self.lines[self.row][2] if self.row < len(self.lines) else ""
 
     @property
     def indent(self) -> int:
