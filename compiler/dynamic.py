@@ -1,8 +1,8 @@
 """What the VM borrows from the compiler for texts formed at run time, and one-off queries.
 
-``make_imports`` is called by the embedding (``runtime.policyset``, tests) once a process; :func:`search` by ``thesmos jp`` and
-the conformance runner. Every text goes the whole way: parse, lower, check, emit, verify, run. All caches are bounded, since
-texts come from the objects of strangers.
+``make_imports`` is called by the embedding (``runtime.policyset``, tests) once a process; :func:`search` by
+``thesmos jp`` and the conformance runner. Every text goes the whole way: parse, lower, check, emit, verify, run.
+All caches are bounded, since texts come from the objects of strangers.
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ def _query(expression: str, standard: bool) -> Program | Err:
 def search(expression: str, document: Any, *, compliance: bool = True, fuel: int = 10_000_000) -> Value:
     """The value of a query on any JSON document, or an ``Err``.
 
-    With ``compliance`` a missing key is null and functions are those of standard JMESPath; without, both are the policy
-    dialect's (``Err not_found`` for a missing key). Codes of errors: ``syntax``, ``unknown_function``, ``arity``, ``type``,
-    ``value``, ``not_found``, ``fuel``.
+    With ``compliance`` a missing key is null and functions are those of standard JMESPath; without, both are the
+    policy dialect's (``Err not_found`` for a missing key). Codes of errors: ``syntax``, ``unknown_function``,
+    ``arity``, ``type``, ``value``, ``not_found``, ``fuel``.
     """
     program = _query(expression, compliance)
     if isinstance(program, Err):

@@ -6,10 +6,11 @@ from __future__ import annotations
 class SyntaxProblem(Exception):
     """A text that does not parse.
 
-    ``start`` and ``end`` are character offsets into it (half open; ``start == end`` at the end of the text). ``code`` is
-    ``character`` (no token starts here), ``token`` (a token out of place), ``end`` (the text stops too early), ``literal``
-    (a literal that is none), ``depth`` or ``length`` (beyond a limit), ``name``, ``arity`` or ``type`` (a call that
-    cannot work). ``expected`` are the things that may stand there, in words; ``hint`` says how to mend it, or is empty.
+    ``start`` and ``end`` are character offsets into it (half open; ``start == end`` at the end of the text).
+    ``code`` is ``character`` (no token starts here), ``token`` (a token out of place), ``end`` (the text stops too
+    early), ``literal`` (a literal that is none), ``depth`` or ``length`` (beyond a limit), ``name``, ``arity`` or
+    ``type`` (a call that cannot work). ``expected`` are the things that may stand there, in words; ``hint`` says
+    how to mend it, or is empty.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ def parse(name: str, text: str, names: Mapping[str, str], start: str | None = No
     try:
         return load(name, start).parse(text)
     except UnexpectedCharacters as e:
-        at = e.pos_in_stream
+        at = e.pos_in_stream or 0
         raise SyntaxProblem(
             "character", f"unexpected character {text[at]!r}", at, at + 1, words(e.allowed or (), names)
         ) from None

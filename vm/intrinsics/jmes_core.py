@@ -1,4 +1,5 @@
-"""What a query needs besides its functions: the whole root, slices, flattening, ordered comparison, errors by name."""
+"""What a query needs besides its functions: the whole root, slices, flattening, ordered comparison, errors by
+name."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ def error(code: str, text: str) -> Value:
 
 
 def flatten(v: Value) -> Value:
-    """A list with the elements of its inner lists in their place, one level; null for anything else, errors included."""
+    """A list with the elements of its inner lists in their place, one level; null for anything else, errors
+    included."""
     if type(v) is not list:
         return None
     out: list[Value] = []

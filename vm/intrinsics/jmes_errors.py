@@ -22,8 +22,8 @@ def kind_name(v: Value) -> str:
 
 
 def wrong_type(function: str, position: int, got: Value, want: str) -> Err:
-    """The error of an argument (counted from 1) that is not what the function takes; an argument that is an error itself
-    is passed on."""
+    """The error of an argument (counted from 1) that is not what the function takes; an argument that is an error
+    itself is passed on."""
     if type(got) is Err:
         return got
     return Err("type", f"function {function}: argument {position} must be {want}, got {kind_name(got)}")

@@ -1,7 +1,7 @@
 """Arithmetic of the policy dialect: over numbers, Kubernetes quantities and durations (semantics §7).
 
-A text is tried as a quantity first, then as a duration, so that ``10m`` is a hundredth, unlike in patterns (Kyverno quirk).
-Results of quantities and durations are texts again.
+A text is tried as a quantity first, then as a duration, so that ``10m`` is a hundredth, unlike in patterns (Kyverno
+quirk). Results of quantities and durations are texts again.
 """
 
 from __future__ import annotations

@@ -222,9 +222,9 @@ def _bounds(op: str, text: str) -> list[tuple[str, _Version]] | None:
     if wild == 0 or wild > 2 or not all(p.isdigit() for p in parts[:wild]):
         return None
     numbers = [int(p) for p in parts[:wild]]
-    low = _version(".".join(map(str, (numbers + [0, 0])[:3])))
+    low = _version(".".join(map(str, [*numbers, 0, 0][:3])))
     numbers[-1] += 1
-    high = _version(".".join(map(str, (numbers + [0, 0])[:3])))
+    high = _version(".".join(map(str, [*numbers, 0, 0][:3])))
     if low is None or high is None:
         return None
     match op:

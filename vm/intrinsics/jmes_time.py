@@ -15,10 +15,13 @@ _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _EPOCH: Final = datetime(1, 1, 1, tzinfo=UTC)
-_MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_LONG_MONTHS: Final = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"]
-_DAYS: Final = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-_LONG_DAYS: Final = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+_LONG_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_LONG_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS: Final = tuple(m[:3] for m in _LONG_MONTHS)
+_DAYS: Final = tuple(d[:3] for d in _LONG_DAYS)
 
 # Elements of a Go layout, longest first, with the pattern they read.
 _ELEMENTS: Final = (
@@ -159,7 +162,8 @@ def now_utc() -> Value:
 
 
 def since(layout: Value, start: Value, end: Value) -> Value:
-    """``time_since``: the duration from one time to another, to now when that is empty; an empty layout is RFC 3339."""
+    """``time_since``: the duration from one time to another, to now when that is empty; an empty layout is RFC
+    3339."""
     if type(layout) is not str or type(start) is not str or type(end) is not str:
         return not_texts("time_since", layout, start, end)
 

@@ -1,7 +1,7 @@
 """The intrinsics of family ``jmes``, read by ``vm.functions``: what JMESPath queries call.
 
-All take and give any value: they check types themselves, give ``Err type``, ``value`` … for what they cannot use, and pass on
-an error among their arguments.
+All take and give any value: they check types themselves, give ``Err type``, ``value`` … for what they cannot use,
+and pass on an error among their arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How values become text: compact JSON, Go's ``%v``, Go's float forms; and what texts with variables need at run time.
+"""How values become text: compact JSON, Go's ``%v``, Go's float forms; and what texts with variables need at run
+time.
 
-Used by both tiers (``to_text``), by the pattern and condition code, and by everything that compares its texts with the
-reference, which is written in Go.
+Used by both tiers (``to_text``), by the pattern and condition code, and by everything that compares its texts with
+the reference, which is written in Go.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ _VARIABLE: Final = re.compile(r"(?<!\\)\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 
 
 def json_text(v: Value) -> str:
-    """Compact JSON as Go's ``encoding/json`` writes it: sorted keys, ``1`` for ``1.0``, ``<``, ``>`` and ``&`` escaped.
+    """Compact JSON as Go's ``encoding/json`` writes it: sorted keys, ``1`` for ``1.0``, ``<``, ``>`` and ``&``
+    escaped.
 
-    Total: MISSING is ``null``, an ``Err`` is its text, a lone surrogate becomes U+FFFD, infinities and NaN are ``null``.
+    Total: MISSING is ``null``, an ``Err`` is its text, a lone surrogate becomes U+FFFD, infinities and NaN are
+    ``null``.
     """
     match v:
         case None:
@@ -154,7 +157,8 @@ def _scientific(digits: str, exponent: int, letter: str, width: int) -> str:
 
 
 def go_value(v: Value) -> str:
-    """A value as Go's ``%v`` prints it: ``<nil>``, ``map[a:1 b:x]`` with sorted keys, ``[a b]``, texts without quotes."""
+    """A value as Go's ``%v`` prints it: ``<nil>``, ``map[a:1 b:x]`` with sorted keys, ``[a b]``, texts without
+    quotes."""
     out: list[str] = []
     stack: list[tuple[bool, Any]] = [(False, v)]
     while stack:

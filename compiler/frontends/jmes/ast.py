@@ -1,7 +1,8 @@
 """The tree of a JMESPath query, and the way back to text.
 
-A step (``.x``, ``[0]``, ``[*]`` …) holds what stands before it in ``of``; a projection holds in ``then`` what is done to
-each element, a tree of its own whose innermost ``of`` is ``Current``. ``at`` is where a node's own token stands in the text.
+A step (``.x``, ``[0]``, ``[*]`` …) holds what stands before it in ``of``; a projection holds in ``then`` what is
+done to each element, a tree of its own whose innermost ``of`` is ``Current``. ``at`` is where a node's own token
+stands in the text.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ class MultiHash:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function call; arguments see the value of ``of`` as current. After a dot, a null before it makes the result null."""
+    """A function call; arguments see the value of ``of`` as current. After a dot, a null before it makes the result
+    null."""
 
     of: Node
     name: str
@@ -274,8 +276,8 @@ def _chain(node: Node) -> str:
 
 
 def _before(of: Node, step: str, *, dotted: bool = False, flatten: bool = False) -> str:
-    """The text of what a step is applied to, then the step. A projection before it is closed by parentheses, since without
-    them the step would belong to its elements; a flatten closes it by itself."""
+    """The text of what a step is applied to, then the step. A projection before it is closed by parentheses, since
+    without them the step would belong to its elements; a flatten closes it by itself."""
     if isinstance(of, Current):
         return step
     text = _text(of, _CHAIN)

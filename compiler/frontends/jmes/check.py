@@ -1,5 +1,5 @@
-"""Looks over a query before it is lowered: calls of functions that are not there, wrong numbers of arguments, an ``&`` where
-none may stand; and the names of the root it starts from."""
+"""Looks over a query before it is lowered: calls of functions that are not there, wrong numbers of arguments, an
+``&`` where none may stand; and the names of the root it starts from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from grammar.errors import SyntaxProblem
 
 
 def check(node: Node) -> None:
-    """Raises ``SyntaxProblem`` (``name``, ``arity``, ``type``) for the first call, in the order of the text, that cannot work."""
+    """Raises ``SyntaxProblem`` (``name``, ``arity``, ``type``) for the first call, in the order of the text, that
+    cannot work."""
     stack = [node]
     while stack:
         at = stack.pop()

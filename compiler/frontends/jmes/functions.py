@@ -1,6 +1,7 @@
 """The functions a query may call: their arguments, and the intrinsics that do the work.
 
-Read by the checker (names, numbers of arguments, where ``&expression`` may stand), the lowering and ``thesmos jp function``.
+Read by the checker (names, numbers of arguments, where ``&expression`` may stand), the lowering, and
+``thesmos jp function``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ ANY: Final = "any"
 class Function:
     """``params`` are the words for the argument types; a trailing ``...`` repeats the one before it (at least once).
 
-    ``reference`` is the position of the ``&expression`` argument, if any. ``hidden`` parameters of the intrinsic: ``keys``
-    for by-key functions (the list of keys stands in place of the expression).
+    ``reference`` is the position of the ``&expression`` argument, if any; the intrinsic gets the list of what it gives
+    for each element in its place.
     """
 
     name: str

@@ -1,8 +1,9 @@
 """Lowers the tree of a query to IR: one expression of kind V, errors as values (semantics §7).
 
-Called by the template front end for every variable. The reference swallows a missing key nearly everywhere (arguments,
-comparisons, ``||``, projections, multiselects, pipes) but not at the end of a plain chain, so each lowered piece carries
-whether it may be ``Err not_found`` (``missing``) or any other error (``failing``); what cannot fail needs no test.
+Called by the template front end for every variable. The reference swallows a missing key nearly everywhere
+(arguments, comparisons, ``||``, projections, multiselects, pipes) but not at the end of a plain chain, so each
+lowered piece carries whether it may be ``Err not_found`` (``missing``) or any other error (``failing``); what
+cannot fail needs no test.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Low:
 
 
 def lower(node: Node, scope: Surroundings) -> Low:
-    """The value of a checked query applied to the scope's document. A plain chain answers ``Err not_found`` for a missing
-    key; see :func:`found` for the value that has null there."""
+    """The value of a checked query applied to the scope's document. A plain chain answers ``Err not_found`` for a
+    missing key; see :func:`found` for the value that has null there."""
     return _Lowering(scope).value(node, None)
 
 

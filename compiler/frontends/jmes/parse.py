@@ -74,7 +74,8 @@ _TIGHT: Final = frozenset({"index", "slice", "each"})
 
 
 def parse(text: str) -> Node:
-    """The tree of a query. Raises ``SyntaxProblem`` for a text that is none, or that is too long or nests too deeply."""
+    """The tree of a query. Raises ``SyntaxProblem`` for a text that is none, or that is too long or nests too
+    deeply."""
     tree = parse_text("jmespath", text, NAMES, limit=MAX_LENGTH)
     return _Builder(text).build(tree)
 
@@ -189,8 +190,8 @@ class _Builder:
             node = kids[0]
         steps += kids[1:]
         if bangs:
-            # "!" binds more tightly than a dot: "!a.b" is "(!a).b" (as in every implementation; the standard's grammar
-            # leaves it open). Only brackets with what they project stay inside.
+            # "!" binds more tightly than a dot: "!a.b" is "(!a).b" (as in every implementation; the standard's
+            # grammar leaves it open). Only brackets with what they project stay inside.
             if steps and isinstance(node, Current) and not isinstance(kids[0], Current):
                 node, steps = self._first(steps)
             node, steps = self._covered(node, steps)
@@ -199,7 +200,8 @@ class _Builder:
         return self._apply(node, steps)
 
     def _first(self, steps: list[Step]) -> tuple[Node, list[Step]]:
-        """The node of a chain that starts with a step (``*``, ``[0]``, ``[]``), projections included, and what is left."""
+        """The node of a chain that starts with a step (``*``, ``[0]``, ``[]``), projections included, and what is
+        left."""
         kind = steps[0][0]
         if kind in _PROJECTIONS or kind == "flatten":
             n = 1 + _reach(steps[1:])
@@ -257,7 +259,8 @@ def _projection(kind: str, value: Any, of: Node, then: Node, at: Span) -> Node:
             return Flatten(of, then, at)
         case "filter":
             return Filter(of, value, then, at)
-    return Slice(of, *value, then, at)
+    start, stop, step = value
+    return Slice(of, start, stop, step, then, at)
 
 
 def _plain(kind: str, value: Any, of: Node, at: Span) -> Node:

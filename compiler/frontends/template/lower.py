@@ -1,7 +1,7 @@
 """Lowers policy values that hold ``{{ }}`` variables and ``$( )`` references to IR (semantics §6).
 
-Called by the front ends for patterns, conditions, messages and patches. Every lowering is one expression of kind V that
-answers the finished value, or an ``Err`` whose text is what the reference says when a variable fails.
+Called by the front ends for patterns, conditions, messages and patches. Every lowering is one expression of kind V
+that answers the finished value, or an ``Err`` whose text is what the reference says when a variable fails.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ _ERRORS: Final = {"name": "unknown_function", "arity": "arity", "type": "type"}
 def lower_value(value: Any, scope: Scope, pointer: str, *, document: Any = None, path: str = "") -> ir.Expr:
     """A whole value: every text leaf and every map key is substituted.
 
-    ``pointer`` is where the value stands in the policy (for diagnostics). ``path`` is where it stands in the document that
-    counts as substituted at once (``""``, or ``/mutate/patchStrategicMerge`` within a rule) and ``document`` that document,
-    which ``$( )`` references look into; by default the value itself. A value without variables becomes a ``Const``. At run
-    time the answer is the value with everything put in, or ``Err("substitution", …)`` of the first variable that fails:
-    ``failed to resolve X at path P: JMESPath query failed: Unknown key "k" in path``.
+    ``pointer`` is where the value stands in the policy (for diagnostics). ``path`` is where it stands in the
+    document that counts as substituted at once (``""``, or ``/mutate/patchStrategicMerge`` within a rule) and
+    ``document`` that document, which ``$( )`` references look into; by default the value itself. A value without
+    variables becomes a ``Const``. At run time the answer is the value with everything put in, or
+    ``Err("substitution", …)`` of the first variable that fails: ``failed to resolve X at path P: JMESPath query
+    failed: Unknown key "k" in path``.
     """
 
     def report(at: str, what: str) -> None:
@@ -47,15 +48,16 @@ def lower_value(value: Any, scope: Scope, pointer: str, *, document: Any = None,
 
 
 def lower_text(text: str, scope: Scope, pointer: str, *, path: str = "") -> ir.Expr:
-    """One text. The answer is a text, unless the whole text is one variable, which keeps the type of its value; or an Err."""
+    """One text. The answer is a text, unless the whole text is one variable, which keeps the type of its value; or
+    an Err."""
     return lower_value(text, scope, pointer, path=path)
 
 
 def lower_query(query: str, scope: Scope, pointer: str, *, offset: int = 0) -> ir.Expr:
     """One JMESPath query without braces. The answer is its value or an Err (``not_found`` included, not wrapped).
 
-    ``offset`` is where the query starts in the text at ``pointer``. A query that does not parse is reported there, and the
-    expression then is an error constant.
+    ``offset`` is where the query starts in the text at ``pointer``. A query that does not parse is reported there,
+    and the expression then is an error constant.
     """
     return _query(query, scope, pointer, offset).expr
 
@@ -244,8 +246,8 @@ class _Value:
 
 
 def here(path: str) -> str:
-    """The query that ``{{ @ }}`` stands for at a document path: what comes after the nearest ``foreach``, two more elements
-    left out, in the object of the request (semantics §6.3)."""
+    """The query that ``{{ @ }}`` stands for at a document path: what comes after the nearest ``foreach``, two more
+    elements left out, in the object of the request (semantics §6.3)."""
     parts = [p.replace("\0", "/") for p in path.replace("\\/", "\0").split("/")[1:]]
     if "foreach" in parts:
         parts = parts[len(parts) - parts[::-1].index("foreach") :]

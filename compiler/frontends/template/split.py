@@ -17,8 +17,8 @@ _ESCAPED_REFERENCE: Final = re.compile(r"\\\$\(.[^ ]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """``{{ body }}`` as it stands (``raw``, from ``start``). ``body`` is the query, which begins ``offset`` characters into
-    the text; ``shallow`` says that it was written ``{{-``."""
+    """``{{ body }}`` as it stands (``raw``, from ``start``). ``body`` is the query, which begins ``offset``
+    characters into the text; ``shallow`` says that it was written ``{{-``."""
 
     raw: str
     start: int
