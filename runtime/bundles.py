@@ -57,10 +57,25 @@ def _generated(verified: Any) -> Run:
 
 
 def make_imports() -> Imports:
-    """The compiler's services for texts formed at run time. Imported late: most bundles never need the compiler."""
-    from compiler.dynamic import make_imports as make
+    """The compiler's services for texts formed at run time.
 
-    return make()
+    The compiler is imported at the first call: most bundles never need it, and it costs more than all else together.
+    """
+    from functools import cache
+
+    from vm.host import Imports
+
+    @cache
+    def made() -> Imports:
+        from compiler.dynamic import make_imports as make
+
+        return make()
+
+    return Imports(
+        substitute=lambda text, root, meter: made().substitute(text, root, meter),
+        pattern=lambda text: made().pattern(text),
+        yaml=lambda text: made().yaml(text),
+    )
 
 
 def read_file(path: str | Path) -> bytes:

@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         found = evaluate(policies.loaded, resource, values=values, user=user)
         answers += found
         for answer in found:
-            if answer.mutation and not quiet:
+            if answer.mutation and not quiet and any(r.patched is not None for r in answer.results):
                 writer.mutation(answer, stdin=args.stdin)
     counts = Counts()
     for answer in answers:
@@ -211,7 +211,7 @@ class Writer:
         else:
             self._put(self._path, f"{text}\n---\n\n", append=True)
         if not stdin:
-            print("\n\nMutation:\nMutation has been applied successfully.", end="")
+            print("\nMutation:\nMutation has been applied successfully.")
 
     def _put(self, path: Path, text: str, *, append: bool) -> None:
         try:
