@@ -151,6 +151,8 @@ def joined(messages: Local | None, separator: str = "; ") -> Expr:
 
 def preconditions(frame: RuleFrame) -> None:
     """Emits the preconditions of a rule: a skip when they do not hold, an error when they cannot be evaluated."""
+    if frame.rule.preconditions is None:
+        return
     pointer = frame.at("preconditions")
     verdict = lower_conditions(frame, frame.rule.preconditions, pointer, "failed to evaluate preconditions: ")
     if verdict.holds == TRUE:
