@@ -1,14 +1,16 @@
 """Loads the grammars of this package, each once, and turns parse failures into :class:`SyntaxProblem`.
 
 All grammars are LALR(1) without conflicts: a test builds each of them in Lark's strict mode, which needs a package that
-only development has, so that loading stays fast.
+only development has. Making the tables takes a good part of a second, so they are kept in the user's cache folder.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grammar.errors import SyntaxProblem
@@ -23,11 +25,12 @@ MAX_EXPECTED = 6
 def load(name: str, start: str | None = None) -> Lark:
     """The parser of ``<name>.lark``, from the rule ``start`` (default: the rule called ``start``). Raises ``KeyError``
     for a grammar that is not there."""
-    return build(name, start)
+    return build(name, start, kept=_kept(f"{name}-{start or 'start'}.tables"))
 
 
-def build(name: str, start: str | None = None, *, strict: bool = False) -> Lark:
-    """A parser that is not cached; ``strict`` refuses any ambiguity of the grammar or of its terminals."""
+def build(name: str, start: str | None = None, *, strict: bool = False, kept: str | None = None) -> Lark:
+    """A parser made anew; ``strict`` refuses any ambiguity of the grammar or of its terminals, ``kept`` is a file that
+    holds its tables, or shall."""
     from lark import Lark
 
     source = files("grammar") / f"{name}.lark"
@@ -41,7 +44,23 @@ def build(name: str, start: str | None = None, *, strict: bool = False) -> Lark:
         propagate_positions=True,
         maybe_placeholders=False,
         strict=strict,
+        cache=kept or False,
     )
+
+
+def _kept(name: str) -> str | None:
+    """A file in a folder that only this user can write to (Lark unpickles what it finds there), None if there is none.
+    Lark checks that what it reads is of this very grammar, and makes the tables again when it is not."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(home) / "thesmos"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state = folder.stat()
+    except OSError:
+        return None
+    user = os.getuid() if hasattr(os, "getuid") else state.st_uid
+    private = state.st_uid == user and not state.st_mode & 0o022
+    return str(folder / name) if private and os.access(folder, os.W_OK) else None
 
 
 def parse(name: str, text: str, names: Mapping[str, str], start: str | None = None, *, limit: int = 65_536) -> Any:

@@ -325,14 +325,15 @@ class _Lowering:
             return Low(ir.Invoke("jmes.compact", (left,)), False, failing)
         t = self._let(left, body)
         b = self._scope.builder
-        result, out, fault = b.fresh("V", "r"), b.fresh("L", "out"), b.fresh("V", "e")
+        result, out = b.fresh("V", "r"), b.fresh("L", "out")
         item = ir.Local(b.fresh("V", "x"))
-        where = self._where(node, item, fault)
+        where = self.value(node.where, item) if isinstance(node, Filter) else None
         then = self.value(node.then, item)
-        inner = [*where[0], *self._collect(then, out, fault)]
-        if where[1] is not None:
-            inner = [*where[0], ir.If(where[1], tuple(self._collect(then, out, fault)))]
-        can_fail = then.failing or where[2]
+        can_fail = then.failing or (where is not None and where.failing)
+        fault = b.fresh("V", "e") if can_fail else ""
+        inner = self._collect(then, out, fault)
+        if where is not None:
+            inner = self._where(where, inner, fault)
         loop: ir.Stmt
         if isinstance(node, Values):
             key = b.fresh("S", "k")
@@ -352,17 +353,14 @@ class _Lowering:
         body.append(ir.If(test, tuple(arm), (ir.Set(result, otherwise),)))
         return Low(_block(body, ir.Local(result)), False, failing or can_fail)
 
-    def _where(self, node: Projection, item: ir.Local, fault: str) -> tuple[list[ir.Stmt], ir.Expr | None, bool]:
-        """The condition of a filter on an element: statements before it, the test, whether it can fail."""
-        if not isinstance(node, Filter):
-            return [], None, False
-        low = self.value(node.where, item)
+    def _where(self, low: Low, then: list[ir.Stmt], fault: str) -> list[ir.Stmt]:
+        """``then`` for an element on which the condition of a filter holds; an error of the condition ends the loop."""
         if not low.failing:
-            return [], truth(low), False
+            return [ir.If(truth(low), tuple(then))]
         body: list[ir.Stmt] = []
-        c = self._let(found(low), body)
+        c = self._let(found(low), body, hint="c")
         body.append(ir.If(_is_err(c), (ir.Set(fault, c), ir.Break())))
-        return body, ir.Op("j_truthy", (c,)), True
+        return [*body, ir.If(ir.Op("j_truthy", (c,)), tuple(then))]
 
     def _collect(self, then: Low, out: str, fault: str) -> list[ir.Stmt]:
         """Adds the value made of an element to the list, unless it is null; an error ends the loop."""
@@ -395,9 +393,10 @@ class _Lowering:
         body: list[ir.Stmt] = []
         b = self._scope.builder
         t = self._let(found(self.value(source, cur)), body)
-        keys, fault = b.fresh("L", "keys"), b.fresh("V", "e")
+        keys = b.fresh("L", "keys")
         item = ir.Local(b.fresh("V", "x"))
         low = self.value(reference.body, item)
+        fault = b.fresh("V", "e") if low.failing else ""
         inner: list[ir.Stmt] = []
         key = self._let(found(low), inner, hint="c")
         if low.failing:
