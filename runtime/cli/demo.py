@@ -46,6 +46,8 @@ SAMPLES: Final = (
     Sample("deployment-bad.yaml", "/validate", allowed=False),
 )
 
+WIDTH: Final = 120
+
 PLURALS: Final = {"Pod": "pods", "Deployment": "deployments"}
 
 
@@ -89,7 +91,8 @@ async def _demo(args: argparse.Namespace) -> int:
     from runtime.webhook.serve import offline_certificate, serve
     from runtime.webhook.tls import client_context
 
-    console = Console()
+    # Into a file or a pipe there is no width to keep to.
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
     with tempfile.TemporaryDirectory(prefix="thesmos-") as scratch:
         made = _compile(args.examples / "policies", Path(scratch) / "sample.thb")
         port = args.port if args.port is not None else 9443 if args.stay else 0
@@ -141,8 +144,10 @@ async def _ask_all(console: Console, url: str, context: Any, folder: Path) -> bo
     from rich.text import Text
 
     table = Table(title="answers of the webhook", title_justify="left", show_lines=True)
-    for column in ("object", "asked", "verdict", "message and patch", "ms"):
-        table.add_column(column, justify="right" if column == "ms" else "left", overflow="fold")
+    table.add_column("object and path")
+    table.add_column("verdict")
+    table.add_column("message and patch", overflow="fold", ratio=1)
+    table.add_column("ms", justify="right")
     good = True
     connector = aiohttp.TCPConnector(ssl=context)
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -157,8 +162,8 @@ async def _ask_all(console: Console, url: str, context: Any, folder: Path) -> bo
                 verdict.append("\nnot as expected", "bold red")
             said = (response.get("status") or {}).get("message", "").strip()
             lines = [said, *(_operation(op) for op in patch)]
-            name = f"{obj['kind']} {obj['metadata']['name']}"
-            table.add_row(name, sample.path, verdict, Text("\n".join(x for x in lines if x)), f"{seconds * 1e3:.1f}")
+            name = f"{obj['kind']} {obj['metadata']['name']}\n{sample.path}"
+            table.add_row(name, verdict, Text("\n".join(x for x in lines if x)), f"{seconds * 1e3:.1f}")
     console.print(table)
     return good
 
@@ -250,6 +255,7 @@ def _print_next(console: Console) -> None:
         "  .venv/bin/thesmos compile examples/policies -o s.thb   write the bundle; thesmos inspect s.thb shows it\n"
         "  make cluster-up                                        a real API server with Thesmos installed\n",
         highlight=False,
+        soft_wrap=True,
     )
 
 

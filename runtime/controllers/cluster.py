@@ -54,6 +54,11 @@ STALE_SECONDS: Final = 30.0
 """How old discovery may be while a kind in use is unknown: its API may have come with another server."""
 
 
+SOON_SECONDS: Final = 0.5
+SETTLING_SECONDS: Final = 15.0
+"""Discovery tells of a new kind a moment after its definition is established: for a while it is asked more often."""
+
+
 async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path | None) -> int:
     """Serves until ``stop`` is set; takes the webhook configurations away when this was the last replica."""
     try:
@@ -83,6 +88,8 @@ class _Cluster:
         self._follow = asyncio.Event()
         self._discovery: Discovery | None = None
         self._discovered = 0.0
+        self._crd_changed = 0.0
+        self._told: tuple[str, ...] = ()
         self._serving: Serving | None = None
         self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._follow.set)
         self._metrics.set("kyverno_info", 1, _version())
@@ -153,6 +160,7 @@ class _Cluster:
 
     def _note_crd(self, change: Change, obj: Object) -> None:
         self._discovery = None
+        self._crd_changed = time.monotonic()
         self._follow.set()
 
     def _note_webhook(self, change: Change, obj: Object) -> None:
@@ -191,14 +199,19 @@ class _Cluster:
         assert self._serving is not None
         discovery = await self._current_discovery()
         wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
-        if wanted.unknown and time.monotonic() - self._discovered > 1:
+        if wanted.unknown and time.monotonic() - self._discovered > SOON_SECONDS / 2:
             discovery = await self._current_discovery(fresh=True)
             wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
         await self._webhooks.ensure(wanted, self._serving.ca)
         await self._status.write(entries)
         if wanted.unknown:
-            log.info("kinds that the cluster does not serve, left out of the webhooks: %s", ", ".join(wanted.unknown))
-            return STALE_SECONDS
+            if wanted.unknown != self._told:
+                unknown = ", ".join(wanted.unknown)
+                log.info("kinds that the cluster does not serve, left out of the webhooks: %s", unknown)
+            self._told = wanted.unknown
+            recent = time.monotonic() - self._crd_changed < SETTLING_SECONDS
+            return SOON_SECONDS if recent else STALE_SECONDS
+        self._told = ()
         return 0.0
 
     async def _current_discovery(self, *, fresh: bool = False) -> Discovery:

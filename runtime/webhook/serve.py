@@ -141,7 +141,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         keep_webhooks=args.keep_webhooks,
         force_failure_policy_ignore=args.force_ignore,
         exception_namespaces=tuple(args.exception_namespaces),
-        identity=f"{socket.gethostname()}-{os.getpid()}",
+        # No process number: what starts again in the same place is the same replica, also after a crash.
+        identity=f"{socket.gethostname()}-{args.port}",
         log_format=args.log_format,
         verbosity=args.verbosity,
     )
