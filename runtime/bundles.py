@@ -13,7 +13,6 @@ from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
 
 if TYPE_CHECKING:
     from vm.bundle import Trust
-
     from vm.code import Module
     from vm.host import Imports
 

@@ -114,6 +114,8 @@ class Engine:
         if only is not None:
             wanted = {id(policy) for policy in only}
             groups = tuple(group for group in groups if id(group[0]) in wanted)
+        if groups and self.policies.wants_images:
+            _add_images(request)
         results: list[RuleResult] = []
         if what == "validate":
             self._validate(request, groups, results, full)
@@ -182,6 +184,8 @@ class Engine:
                     results.append(_result(plan, request, PASS, outcome))
                     patched = outcome.patched
                     request = request.patched(patched)
+                    if self.policies.wants_images:
+                        _add_images(request)
                 elif full or status is not Status.PASS:
                     results.append(_result(plan, request, WORDS[status], outcome))
                 if policy.apply_one and status is not Status.SKIP:
@@ -207,6 +211,18 @@ class Engine:
             return False
         outcome = plan.run(plan.entry, request.before().root, Meter(self.fuel))
         return bool(outcome.status is Status.FAIL)
+
+
+def _add_images(request: Request) -> None:
+    """Puts ``images`` into the root, unless values or an earlier evaluation have; absent when there is none."""
+    root = request.root
+    if "images" in root:
+        return
+    from runtime.images import image_infos
+
+    found = image_infos(request.resource)
+    if found:
+        root["images"] = found
 
 
 def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> RuleResult:
@@ -248,7 +264,7 @@ def pass_text(rule: str) -> str:
 
 
 def resolve_action(plan: RulePlan, request: Request) -> str:
-    """Enforce or Audit for this rule and request: the rule's overrides and action, then the policy's (semantics §23)."""
+    """Enforce or Audit for this rule and request: the rule's overrides and action, then the policy's (§23)."""
     return (
         _override(plan.overrides, request)
         or plan.action

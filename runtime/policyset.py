@@ -18,6 +18,9 @@ from vm.intrinsics.wildcard import match as wildcard
 Tier: TypeAlias = Literal["1", "2", "check"]
 Run: TypeAlias = Callable[[int, dict[str, Any], Meter], Any]
 
+WHOLE_ROOT: Final = frozenset({"text.substitute", "jmes.root"})
+"""Intrinsics through which code sees the root as a whole."""
+
 FUEL: Final = 1_000_000
 """Fuel of one rule, each with a meter of its own."""
 
@@ -98,7 +101,7 @@ class Mismatches:
 class PolicySet:
     """Policies of one or several bundles, in the order given."""
 
-    __slots__ = ("_groups", "_index", "digests", "imports", "mismatches", "modules", "policies", "rules", "tier")
+    __slots__ = ("_groups", "_index", "digests", "mismatches", "modules", "policies", "rules", "tier", "wants_images")
 
     def __init__(
         self, parts: Iterable[tuple[Module, Run]], *, tier: Tier, mismatches: Mismatches, digests: Sequence[bytes]
@@ -108,6 +111,7 @@ class PolicySet:
         self.tier = tier
         self.mismatches = mismatches
         self.digests = tuple(digests)
+        self.wants_images = any(map(_mentions_images, self.modules))
         exemptions = [(e, run) for module, run in parts for e in module.exemptions]
         plans: list[RulePlan] = []
         policies: list[PolicyInfo] = []
@@ -162,6 +166,11 @@ class PolicySet:
                 self._groups.clear()
             self._groups[id(found)] = known
         return known[1]
+
+
+def _mentions_images(module: Module) -> bool:
+    """Whether some code may read ``images``: by a constant path, or by a text formed at run time."""
+    return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 
 
 def _group(found: tuple[RulePlan, ...], kind: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:

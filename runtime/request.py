@@ -163,6 +163,7 @@ class Request:
         root = dict(self.root)
         root["request"] = inner
         root["$resource"] = resource
+        root.pop("images", None)
         return Request(
             self.uid,
             self.group,

@@ -91,7 +91,12 @@ def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
         return jmes.Low(jmes.error(code, cause if query else "invalid query (nil)"), False, True)
     if scope.roots is not None:
         for name, (start, end) in root_names(node):
-            if name not in scope.roots and name not in scope.names:
+            if not name:
+                # Kyverno quirk: "" is a key that is never there, not an empty text; || takes it for null all the same.
+                help_ = "an empty text is ''"
+                at = (start + offset, end + offset)
+                scope.warning("T1104", pointer, '"" is the name of a key, not an empty text', at=at, help=help_)
+            elif name not in scope.roots and name not in scope.names:
                 known = ", ".join(sorted(scope.roots | set(scope.names)))
                 scope.error(
                     "T1104",
