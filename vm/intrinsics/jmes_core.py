@@ -41,6 +41,8 @@ def take(v: Value, start: Value, stop: Value, step: Value) -> Value:
     """A slice of a list as Python cuts it; null of anything else. ``Err value`` for a step of 0."""
     if type(v) is Err:
         return v
+    if not all(x is None or type(x) is int for x in (start, stop, step)):
+        return Err("type", "the parts of a slice must be integers")
     if step == 0:
         return Err("value", "a slice step must not be 0")
     return v[start:stop:step] if type(v) is list else None

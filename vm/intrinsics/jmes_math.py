@@ -59,10 +59,15 @@ def _mismatch(function: str) -> Err:
 
 
 def _number(x: int | float) -> Value:
-    """A result of plain arithmetic: JSON knows neither infinities nor NaN."""
-    if isinstance(x, float) and not math.isfinite(x):
-        return Err("value", "the result of an arithmetic function is too large")
-    return x
+    """A result of plain arithmetic: JSON knows neither infinities nor NaN; beyond 64 bits a number is a float, as in the
+    reference, so that no integer grows without end."""
+    if isinstance(x, int) and -_MAX <= x <= _MAX:
+        return x
+    try:
+        x = float(x)
+    except OverflowError:
+        x = math.inf
+    return x if math.isfinite(x) else Err("value", "the result of an arithmetic function is too large")
 
 
 def _text(ns: float) -> Value:
@@ -151,14 +156,21 @@ def divide(a: Value, b: Value) -> Value:
         case (int() | float() as m, int() | float() as n):
             return _number(m / n)
         case (Quantity() as p, Quantity() as q):
-            return p.nano / q.nano
+            return _ratio(p.nano, q.nano)
         case (Duration() as d, Duration() as e):
-            return d.ns / e.ns
+            return _ratio(d.ns, e.ns)
         case (Quantity() as p, int() | float() as n):
             return _shared(p, n)
         case (Duration() as d, int() | float() as n):
             return _text(d.ns / _SECOND / n * _SECOND)
     return _mismatch("divide")
+
+
+def _ratio(a: int, b: int) -> Value:
+    try:
+        return a / b
+    except OverflowError:
+        return wrong_value("divide", "the quotient is too large")
 
 
 def _is_zero(x: Operand) -> bool:

@@ -146,6 +146,8 @@ def _alike(items: list[Value]) -> bool:
 def _by(function: str, v: Value, by: list[Value]) -> Err | None:
     if type(v) is not list:
         return wrong_type(function, 1, v, "an array")
+    if len(by) != len(v):
+        return Err("value", f"function {function}: there must be one key for each element")
     if _alike(by):
         return None
     return Err("type", f"function {function}: the keys must all be numbers or all strings")

@@ -42,6 +42,8 @@ def strategic(imports: Imports, meter: Meter, resource: Value, patch: Value, kin
     if type(ready) is Err:
         return ready
     group, name = (kind[0], kind[2]) if is_list(kind) and len(kind) >= 3 else ("", "")
+    if type(group) is not str or type(name) is not str:
+        return Err("patch", "a kind is made of texts")
     return merge(resource, ready, (group, name), meter)
 
 
