@@ -16,7 +16,9 @@ _BIG: Final = 4
 """Extension type of integers beyond 64 bits: two's complement, big-endian, shortest."""
 _ERR: Final = 5
 """Extension type of an error value: [code, text, path]."""
-_MAX_BIG: Final = 512
+_MAX_BIG: Final = 127
+"""Bytes of the longest integer: every one has a float near it, so that arithmetic on constants cannot fail."""
+_MAX_EXT: Final = 1 << 15
 _MAX_ITEMS: Final = 1 << 20
 _INT_LOW: Final = -(1 << 63)
 _INT_HIGH: Final = 1 << 64
@@ -54,7 +56,7 @@ def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) 
             max_bin_len=len(data),
             max_array_len=limit,
             max_map_len=limit,
-            max_ext_len=_MAX_BIG * 64,
+            max_ext_len=_MAX_EXT,
         )
     except PackError:
         raise
@@ -74,7 +76,7 @@ def frame_end(data: bytes, start: int) -> int:
     """Where the msgpack value that starts at ``start`` ends. Raises :class:`PackError` ``truncated`` or ``malformed``."""
     limit = min(len(data), _MAX_ITEMS)
     unpacker = msgpack.Unpacker(
-        raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=_MAX_BIG * 64
+        raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=_MAX_EXT
     )
     try:
         unpacker.feed(memoryview(data)[start:])
