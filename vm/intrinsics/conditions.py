@@ -152,7 +152,7 @@ def _duration_text(v: Value) -> int | None:
 
 def _seconds(v: Value) -> int | None:
     if type(v) is float:
-        return int(v) * SECOND if abs(v) < 1e18 else None
+        return round(v * SECOND) if abs(v) < 1e18 else None
     return v * SECOND if type(v) is int else None
 
 
@@ -240,9 +240,10 @@ def _list_key(meter: Meter, keys: list[str], value: Value, *, all_keys: bool, in
     elif type(value) is str:
         if len(keys) == 1 and keys[0] == value:
             return inside
-        within = range_matcher(value)
         listed = _json_texts(value)
-        member = within or _member_of(tuple(listed) if listed is not None else (value,))
+        if listed is None and _is_json(value):
+            return False
+        member = range_matcher(value) or _member_of(tuple(listed) if listed is not None else (value,))
     elif type(value) in (bool, int, float) and not all_keys:
         member = _member_of((go_value(value),))
     else:

@@ -58,7 +58,7 @@ def walk(imports: Imports, meter: Meter, resource: Value, pattern: Value) -> Val
 
 
 class _End:
-    """Why a walk ended early. ``direct`` tells an anchor's own error from one that a list or map has gathered."""
+    """Why a walk ended early. ``direct`` tells an anchor's error from one that a list has gathered of its elements."""
 
     __slots__ = ("code", "direct", "path", "text")
 
@@ -142,7 +142,7 @@ class _Walker:
             elif not direct:
                 return end
         if skips and (direct or not applied):
-            return _gather(skips, path)
+            return _gather(skips, path, direct)
         for key in _visiting_order(plain, pattern):
             end = self._plain(key, resource, pattern[key], path, depth)
             if end is not None:
@@ -328,8 +328,8 @@ def has_anchors(pattern: Value) -> bool:
     return False
 
 
-def _gather(skips: list[_End], path: str) -> _End:
-    return _End(skips[0].code, "; ".join(skip.text for skip in skips), path, direct=False)
+def _gather(skips: list[_End], path: str, direct: bool = False) -> _End:
+    return _End(skips[0].code, "; ".join(skip.text for skip in skips), path, direct)
 
 
 def _overlay(path: str) -> _End:
