@@ -1,7 +1,7 @@
 """Finds the rules that a request may reach, from the index of a verified bundle; ``PolicySet.candidates`` calls it.
 
-The keys over-approximate a rule's match: the rule's own code decides. Answers are kept per distinct combination of
-kind, operation and namespace class, so that a request costs one dictionary look-up.
+The keys over-approximate a rule's match: the rule's own code decides what they leave open. Answers are kept per
+distinct combination of kind, operation and namespace class, so that a request costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from vm.code import KindKey, MatchKey
-from vm.intrinsics.wildcard import match as wildcard
+from vm.code import MatchKey
+from vm.intrinsics.kinds import matches_any
 
 MAX_ANSWERS: Final = 8192
 """Answers kept; a request names its kind, so that the table could be filled from outside."""
@@ -75,22 +75,15 @@ class MatchIndex(Generic[T]):
 
 
 def reaches(key: MatchKey, kind: Sequence[str], operation: str) -> bool:
-    """Whether a key covers a request of this (group, version, kind, subresource) and operation."""
+    """Whether a key covers a request of this (group, version, kind, subresource) and operation.
+
+    Selectors are read by the code of rules and here through one function, since what the keys say is left out of the
+    code.
+    """
     if key.operations and operation not in key.operations:
         return False
-    return _kind_matches(key.kind, kind)
-
-
-def _kind_matches(key: KindKey, kind: Sequence[str]) -> bool:
-    group, version, name, sub = kind
-    if not (_glob(key.kind, name) and _glob(key.group, group) and _glob(key.version, version)):
-        return False
-    # Kyverno quirk: rules on Pods also see their ephemeral containers, which come as a subresource.
-    return _glob(key.subresource, sub) or (name == "Pod" and not key.subresource and sub == "ephemeralcontainers")
-
-
-def _glob(pattern: str, text: str) -> bool:
-    return pattern in ("*", text) or (_is_glob(pattern) and wildcard(pattern, text))
+    wanted = key.kind
+    return matches_any(list(kind), [[wanted.group, wanted.version, wanted.kind, wanted.subresource]])
 
 
 def _is_glob(pattern: str) -> bool:

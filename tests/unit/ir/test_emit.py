@@ -39,6 +39,11 @@ def _run(text: str, root: dict[str, Any]) -> Any:
     return program.run(0, root, Meter())
 
 
+_AND_NOT_OR = "if and(is_map(@a), not(or(is_list(@b), is_text(@b))))\n  return true\nreturn false"
+_BREAKS = "local x: V\neach x in as_list(@a)\n  if is_map(%x)\n    break\n  return true\nreturn false"
+_PAIRS = "local k: S\nlocal v: V\npairs k, v in as_map(@a)\n  return equal(%v, 2)\nreturn false"
+
+
 @pytest.mark.parametrize(
     ("body", "root", "want"),
     [
@@ -47,15 +52,15 @@ def _run(text: str, root: dict[str, Any]) -> Any:
         ("return or(is_map(@a), is_list(@b))", {"a": 1, "b": []}, True),
         ("return or()", {}, False),
         ("return and()", {}, True),
-        ("if and(is_map(@a), not(or(is_list(@b), is_text(@b))))\n  return true\nreturn false", {"a": {}, "b": 1}, True),
-        ("if and(is_map(@a), not(or(is_list(@b), is_map(@b))))\n  return true\nreturn false", {"a": {}, "b": []}, False),
+        (_AND_NOT_OR, {"a": {}, "b": 1}, True),
+        (_AND_NOT_OR, {"a": {}, "b": []}, False),
         ("if not(or(is_list(@b), is_text(@b)))\n  return true\nreturn false", {"b": 1}, True),
         ("if not(or(is_list(@b), is_text(@b)))\n  return true\nreturn false", {"b": []}, False),
         ("local x: V\nx = @a\nif equal(%x, %x)\n  return is_map(%x)\nreturn false", {"a": {}}, True),
         ("local x: V\nx = @a\nreturn is_null(get[\"k\"](%x))", {"a": {"k": None}}, True),
         ("local x: V\neach x in as_list(@a)\n  if is_map(%x)\n    return true\nreturn false", {"a": [1, {}]}, True),
-        ("local x: V\neach x in as_list(@a)\n  if is_map(%x)\n    break\n  return true\nreturn false", {"a": [{}]}, False),
-        ("local k: S\nlocal v: V\npairs k, v in as_map(@a)\n  return equal(%v, 2)\nreturn false", {"a": {"b": 1, "a": 2}}, True),
+        (_BREAKS, {"a": [{}]}, False),
+        (_PAIRS, {"a": {"b": 1, "a": 2}}, True),
         ("local x: V\nreturn is_map(choose(is_map(@a), block\n  x = @a\n  => %x\nend, 1))", {"a": {}}, True),
         ("return p_leaf[\"n*\"](@a)", {"a": ["no", "n"]}, True),
         ("return call g(@a, 2)\n\nfunction g(a: V, b: V) -> B helper\n  return equal(%a, %b)", {"a": 2}, True),
