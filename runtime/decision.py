@@ -44,7 +44,7 @@ def decide(responses: EngineResponse | Iterable[EngineResponse], *, force_ignore
         f"policy {result.policy}.{result.rule}: {result.message}"
         for response in given
         for result in response.results
-        if result.info is not None and result.info.emit_warning and result.status != SKIP
+        if result.info is not None and result.info.emit_warning and result.status not in (PASS, SKIP)
     )
     annotations = audit_annotations(given)
     if blocked:
