@@ -110,7 +110,7 @@ CODES: Final[dict[str, Code]] = {
         "A label selector has `matchLabels` and `matchExpressions` with `In`, `NotIn`, `Exists` or `DoesNotExist`.",
     ),
     "T0323": _e(
-        "name needs a number limit", "A policy name has at most 63 characters, since labels and webhooks carry it."
+        "policy name too long", "A policy name has at most 63 characters, since labels and webhooks carry it."
     ),
     "T0324": _n("exclude never holds", "All parts of one exclude must hold together with the match, and these cannot."),
     "T0325": _e("policy name given twice", "Two policies of one kind and namespace have the same name."),

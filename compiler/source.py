@@ -341,14 +341,14 @@ class _Builder:
                 continue
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 frame = stack.pop()
-                if frame.merges:
-                    self._merge(frame)
                 end = e.end_mark.index
                 kids = frame.kids
                 if e.start_mark.index == end and kids:
                     # A block collection ends where the next token begins; its last child says where its text ends.
                     last = kids[-1] if type(kids) is list else next(reversed(kids.values()))[2]
                     end = max(last[1], frame.start)
+                if frame.merges:
+                    self._merge(frame)
                 value, height = frame.value, frame.height
                 node = (frame.start, end, "{" if kind is MappingEndEvent else "[", kids)
                 if frame.anchor is not None:
@@ -463,8 +463,6 @@ class _Builder:
         )
 
     def _tagged(self, tag: str, text: str, style: str | None, start: int, end: int) -> Any:
-        if tag == "!":
-            return text
         if not tag.startswith(YAML_TAG):
             shown = self._source.text[start:end]
             self._report(
@@ -495,6 +493,9 @@ class _Builder:
 
     def _syntax(self, e: yaml.MarkedYAMLError) -> SourceError:
         mark = e.problem_mark or e.context_mark
+        if e.context_mark is not None and e.problem == "found unexpected end of stream":
+            # A quote that is not closed: where it opens says more than where the file ends.
+            mark = e.context_mark
         at = mark.index if mark is not None else 0
         text = self._source.text
         if at >= len(text):

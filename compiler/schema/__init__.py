@@ -20,7 +20,8 @@ from compiler.source import Document, type_name
 
 __all__ = ["crd_manifests", "read_policies"]
 
-_POLICY_KINDS: Final = ("ClusterPolicy", "Policy")
+_HARMLESS: Final = ("T0204", "T0208", "T0312", "T0313", "T0323", "T0325")
+"""Structural errors after which the rest of a policy still reads as it was meant."""
 
 
 def read_policies(docs: Iterable[Document], reporter: Reporter) -> tuple[list[Policy], list[ExceptionPolicy]]:
@@ -54,7 +55,7 @@ def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> 
     version = "v1alpha1" if kind == "PolicyException" else doc.value["apiVersion"].partition("/")[2]
     check_metadata(doc, kind, reporter)
     structural.check(doc, kind, version, reporter)
-    if reporter.errors != before and not _walkable(doc, reporter, before):
+    if reporter.errors != before and not _walkable(reporter, before):
         return None
     if kind == "PolicyException":
         match = normalise_match(doc, doc.value["spec"].get("match") or {}, "/spec/match", reporter)
@@ -73,11 +74,10 @@ def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> 
     return spec
 
 
-def _walkable(doc: Document, reporter: Reporter, before: int) -> bool:
-    """Whether the semantic checks can go on: unknown fields do no harm, wrong types do."""
-    harmless = ("T0201", "T0208", "T0204", "T0312", "T0313", "T0323", "T0325")
+def _walkable(reporter: Reporter, before: int) -> bool:
+    """Whether the semantic checks can go on: not after wrong types or a misspelt field, which then is missing."""
     errors = [d for d in reporter.diagnostics if d.severity == "error"][before:]
-    return all(d.code in harmless for d in errors)
+    return all(d.code in _HARMLESS for d in errors)
 
 
 def _identify(doc: Document, reporter: Reporter) -> str | None:

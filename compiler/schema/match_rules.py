@@ -18,6 +18,7 @@ Json: TypeAlias = Any
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _SUBJECTS: Final = ("User", "Group", "ServiceAccount")
 _USER_FIELDS: Final = ("roles", "clusterRoles", "subjects")
+_SCALE: Final = "Scale"
 _EXAMPLE: Final = "match:\n  any:\n  - resources:\n      kinds: [Pod]"
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 
@@ -203,6 +204,15 @@ class _Checker:
                         "",
                         "set spec.background: false",
                     )
+        for i, kind in enumerate(kinds):
+            if kind.rsplit("/", 1)[-1] == _SCALE:
+                reporter.error(
+                    "T1401",
+                    spans.span(f"{at}/kinds/{i}"),
+                    f"{kind} is a subresource of several kinds and no kind by itself",
+                    "the kind it belongs to",
+                    "for example: Deployment/scale",
+                )
         if self._kind == "Policy" and value.get("namespaces"):
             reporter.error(
                 "T0204",
@@ -310,7 +320,7 @@ def _subresource(kind: str) -> bool:
     last = kind.rsplit("/", 1)[-1]
     if "." in last:
         return True
-    return "/" in kind and (last == "*" or last[:1].islower()) and kind != "*/*"
+    return "/" in kind and (last == "*" or last[:1].islower())
 
 
 def _texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:

@@ -30,7 +30,7 @@ def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
             "T0314",
             doc.spans.span(at),
             "a JSON patch must be a list of operations",
-            "- op: add\n  path: /…\n  value: …".replace("\n", " "),
+            "[{op: add, path: /…, value: …}, …]",
         )
         return
     for i, operation in enumerate(patch):

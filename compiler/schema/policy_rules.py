@@ -160,13 +160,15 @@ def check_policy(doc: Document, kind: str, spec: dict[str, Json], reporter: Repo
                 f'a rule "{name}" is already there in line {line}',
                 "a name of its own for each rule",
             )
-        _rule(doc, kind, rule, at, background, reporter)
+        _rule(doc, kind, spec, rule, at, reporter)
 
 
 def _controllers(doc: Document, reporter: Reporter) -> None:
     """Warns of names in the autogen annotation that a space keeps from naming a controller."""
-    asked = (doc.value["metadata"].get("annotations") or {}).get(AUTOGEN_ANNOTATION)
-    for name in asked.split(",") if type(asked) is str else ():
+    asked: Json = (doc.value["metadata"].get("annotations") or {}).get(AUTOGEN_ANNOTATION)
+    if not isinstance(asked, str):
+        return
+    for name in asked.split(","):
         if name.strip() != name:
             at = pointer("metadata", "annotations", AUTOGEN_ANNOTATION)
             start = asked.index(name)
@@ -179,8 +181,9 @@ def _controllers(doc: Document, reporter: Reporter) -> None:
             )
 
 
-def _rule(doc: Document, kind: str, rule: dict[str, Json], at: str, background: bool, reporter: Reporter) -> None:
+def _rule(doc: Document, kind: str, spec: dict[str, Json], rule: dict[str, Json], at: str, reporter: Reporter) -> None:
     spans = doc.spans
+    background = spec.get("background", True)
     name = rule["name"]
     if not name:
         reporter.error("T0203", spans.span(at + "/name"), "the rule has an empty name", "name: …")
@@ -221,6 +224,15 @@ def _rule(doc: Document, kind: str, rule: dict[str, Json], at: str, background: 
         _validate(doc, kind, validate, at + "/validate", reporter)
     if (mutate := rule.get("mutate")) is not None:
         _mutate(doc, mutate, at + "/mutate", reporter)
+        existing = mutate.get("mutateExistingOnPolicyUpdate")
+        inherited = existing is None and spec.get("mutateExistingOnPolicyUpdate")
+        if (existing or inherited) and not mutate.get("targets"):
+            reporter.error(
+                "T0203",
+                spans.key_span(at + "/mutate/mutateExistingOnPolicyUpdate" if existing else at + "/mutate"),
+                "a rule that changes existing objects when the policy changes must say which",
+                "targets: [{apiVersion: …, kind: …}]",
+            )
     if background and not (rule.get("mutate") or {}).get("targets"):
         _user_variables(doc, rule, at, reporter)
 

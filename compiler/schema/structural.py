@@ -30,6 +30,21 @@ _TYPES: Final = {
 }
 
 
+_ELEMENTS: Final = {
+    "rules": "the rule",
+    "any": "an element of any",
+    "all": "an element of all",
+    "subjects": "the subject",
+    "matchExpressions": "the expression",
+    "exceptions": "the exception",
+    "context": "the context entry",
+    "removeResources": "an element of removeResources",
+    "failureActionOverrides": "the override",
+    "validationFailureActionOverrides": "the override",
+}
+"""What an element of a list field is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kinds:
     """``definitions`` by name; ``specs`` maps kind and version to the name of the definition of its ``spec``."""
@@ -91,7 +106,7 @@ class _Checker:
                 if item is None:
                     self._wrong_type(item, _TYPES[self._type(items)][0], f"{at}/{i}", f"an element of {name}")
                 else:
-                    self.walk(item, items, f"{at}/{i}", name)
+                    self.walk(item, items, f"{at}/{i}", _ELEMENTS.get(name, name))
         elif (allowed := schema.get("enum")) is not None and value not in allowed:
             close = difflib.get_close_matches(value, allowed, 1) or [
                 a for a in allowed if a.lower() == str(value).lower()
@@ -180,7 +195,7 @@ class _Checker:
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions (``apiextensions.k8s.io/v1``) of every kind, fresh objects the caller may change."""
+    """The CustomResourceDefinitions (``apiextensions.k8s.io/v1``) of every kind; fresh objects at each call."""
     known = load()
     return [_manifest(k, known.definitions) for k in known.kinds]
 
