@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
 
-from compiler.ir.check import check
+from compiler.ir.check import Checker
 from compiler.ir.ops import Module
 from compiler.passes.dead_code import dead_code
 from compiler.passes.dedupe import dedupe
@@ -72,16 +72,16 @@ def optimise(m: Module, level: int = 2, observer: Observer | None = None) -> Mod
     """
     if level not in LEVELS:
         raise ValueError(f"there is no level {level}, only {', '.join(map(str, LEVELS))}")
-    check(m)
+    checker = Checker()
+    checker.check(m)
     for step in PASSES:
         if step.level > level:
             continue
-        before = {id(fn) for fn in m.functions}
         start = perf_counter()
         new = step.run(m)
         seconds = perf_counter() - start
         if new is not m:
-            check(new, before)
+            checker.check(new)
             m = new
         if observer is not None:
             observer(step.name, m, seconds)

@@ -3,7 +3,7 @@ name.
 
 It proves of each function what the emitter and the verifier count on: kinds fit, locals are declared and set before
 they are read, all paths return, ``break`` and ``next`` stand in loops, lists and maps that are changed were made here,
-names exist and calls make no cycle. ``known`` lets the pipeline skip functions that the last pass left alone.
+names exist and calls make no cycle. A :class:`Checker` that is kept skips functions which the last pass left alone.
 """
 
 from __future__ import annotations
@@ -286,32 +286,44 @@ def fresh_locals(fn: Function) -> frozenset[str]:
         fresh = kept
 
 
-def check_function(fn: Function, functions: Mapping[str, Function]) -> None:
-    """Checks one function against the others of its module. Raises :class:`CheckError`."""
-    _Checker(fn, functions).function()
+class Checker:
+    """Checks one version of a module after the other and skips the functions that it has seen, by identity.
 
-
-def check(m: Module, known: AbstractSet[int] = frozenset()) -> None:
-    """Checks a module; ``known`` are the ``id`` of functions that were checked before and are held by someone.
-
-    A known function is still looked at for the names it calls, since those may have gone. Raises :class:`CheckError`.
+    A function that stays may still call one that has gone, so calls are looked at each time.
     """
-    functions: dict[str, Function] = {}
-    for fn in m.functions:
-        if fn.name in functions:
-            raise CheckError(fn.name, "two functions have this name")
-        functions[fn.name] = fn
-    for fn in m.functions:
-        if id(fn) not in known:
-            check_function(fn, functions)
-    _check_calls(functions)
-    for policy in m.policies:
-        for rule in policy.rules:
-            if rule.kind not in RULE_KINDS:
-                raise CheckError("", f"rule {rule.name} of {policy.name} is of kind {rule.kind}")
-            _check_entry(rule.entry, "O", functions, f"rule {rule.name} of {policy.name}")
-    for exemption in m.exemptions:
-        _check_entry(exemption.entry, "B", functions, f"exception {exemption.name}")
+
+    def __init__(self) -> None:
+        # The functions are kept beside their calls, so that an id stays that function's.
+        self._seen: dict[int, tuple[Function, tuple[str, ...]]] = {}
+
+    def check(self, m: Module) -> None:
+        """Raises :class:`CheckError`."""
+        functions: dict[str, Function] = {}
+        for fn in m.functions:
+            if fn.name in functions:
+                raise CheckError(fn.name, "two functions have this name")
+            functions[fn.name] = fn
+        seen: dict[int, tuple[Function, tuple[str, ...]]] = {}
+        for fn in m.functions:
+            known = self._seen.get(id(fn))
+            if known is None:
+                _Checker(fn, functions).function()
+                known = (fn, tuple(callees(fn)))
+            seen[id(fn)] = known
+        self._seen = seen
+        _check_calls({fn.name: calls for fn, calls in seen.values()})
+        for policy in m.policies:
+            for rule in policy.rules:
+                if rule.kind not in RULE_KINDS:
+                    raise CheckError("", f"rule {rule.name} of {policy.name} is of kind {rule.kind}")
+                _check_entry(rule.entry, "O", functions, f"rule {rule.name} of {policy.name}")
+        for exemption in m.exemptions:
+            _check_entry(exemption.entry, "B", functions, f"exception {exemption.name}")
+
+
+def check(m: Module) -> None:
+    """Checks a module. Raises :class:`CheckError`."""
+    Checker().check(m)
 
 
 def _check_entry(name: str, result: str, functions: Mapping[str, Function], what: str) -> None:
@@ -323,25 +335,24 @@ def _check_entry(name: str, result: str, functions: Mapping[str, Function], what
 
 
 def callees(fn: Function) -> list[str]:
-    """Names of the functions that a function calls, in order of the text."""
+    """Names of the functions that a function calls."""
     return [e.name for e in iter_exprs(fn.body) if isinstance(e, Call)]
 
 
-def _check_calls(functions: Mapping[str, Function]) -> None:
+def _check_calls(calls: Mapping[str, tuple[str, ...]]) -> None:
     state: dict[str, bool] = {}  # False while open, True when done
 
-    def visit(name: str) -> None:
-        fn = functions.get(name)
-        if fn is None:
-            raise CheckError("", f"no function is called {name}")
+    def visit(name: str, caller: str) -> None:
+        if name not in calls:
+            raise CheckError(caller, f"no function is called {name}")
         state[name] = False
-        for callee in callees(fn):
+        for callee in calls[name]:
             if state.get(callee) is False:
                 raise CheckError(name, f"calls {callee}, which calls it")
             if callee not in state:
-                visit(callee)
+                visit(callee, name)
         state[name] = True
 
-    for name in functions:
+    for name in calls:
         if name not in state:
-            visit(name)
+            visit(name, "")

@@ -187,10 +187,37 @@ def iter_expr(expr: Expr) -> Iterator[Expr]:
 
 
 def iter_exprs(body: Body) -> Iterator[Expr]:
-    """Every expression below a body, blocks included."""
-    for stmt in iter_stmts(body):
-        for expr in own_exprs(stmt):
-            yield from iter_expr(expr)
+    """Every expression below a body, blocks included, in an order that depends on the body alone.
+
+    With a stack of its own, since this is what the checker and the passes spend their time in.
+    """
+    stmts: list[Stmt] = list(body)
+    exprs: list[Expr] = []
+    while stmts:
+        stmt = stmts.pop()
+        match stmt:
+            case Set() | Return() | Do():
+                exprs.append(stmt.value)
+            case If():
+                exprs.append(stmt.cond)
+                stmts += stmt.then
+                stmts += stmt.other
+            case Each() | EachPair():
+                exprs.append(stmt.over)
+                stmts += stmt.body
+        while exprs:
+            expr = exprs.pop()
+            yield expr
+            match expr:
+                case Op() | Invoke() | Call():
+                    exprs += expr.args
+                case And() | Or():
+                    exprs += expr.terms
+                case Choose():
+                    exprs += (expr.cond, expr.then, expr.other)
+                case Block():
+                    exprs.append(expr.value)
+                    stmts += expr.body
 
 
 def same(a: Expr, b: Expr) -> bool:

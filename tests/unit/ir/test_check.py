@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.ir.check import CheckError, check, fresh_locals
+from compiler.ir.check import Checker, CheckError, check, fresh_locals
 from compiler.ir.ops import Block, Const, Do, Function, Invoke, Load, Local, Module, Op, Return, Set
 from compiler.ir.parse import parse_module
 
@@ -113,12 +113,13 @@ def test_freshness_goes_through_copies_and_ends_at_foreign_values() -> None:
     assert fresh_locals(fn) == {"a", "b"}
 
 
-def test_functions_that_are_known_are_not_looked_at_again() -> None:
-    bad = Function("f", (), {}, (Return(Local("y")),), "B")
-    module = Module((bad,), ())
-    with pytest.raises(CheckError):
-        check(module)
-    check(module, {id(bad)})
+def test_a_function_that_stays_may_lose_what_it_calls() -> None:
+    module = parse_module("function f() -> B helper\n  return call g()\n\nfunction g() -> B helper\n  return true\n")
+    checker = Checker()
+    checker.check(module)
+    checker.check(module)
+    with pytest.raises(CheckError, match="no function is called g"):
+        checker.check(Module(module.functions[:1], ()))
 
 
 def test_intrinsics_are_known_by_their_table() -> None:
