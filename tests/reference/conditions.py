@@ -33,39 +33,34 @@ def holds(block: Any, context: dict[str, Any]) -> tuple[bool, list[str]]:
     """Whether a block holds, and the messages that go with the answer."""
     if block is None:
         return True, []
+    true: list[Any] = []
+    false: list[Any] = []
     if isinstance(block, list):
         if block and all(isinstance(e, dict) and ("any" in e or "all" in e) for e in block):
             answers = [holds(e, context) for e in block]
             return all(a for a, _ in answers), [m for _, ms in answers for m in ms]
-        return _all(block, context)
-    messages: list[str] = []
-    some = True
-    if block.get("any") is not None:
-        some, messages = _any(block["any"], context)
-    every, more = _all(block.get("all") or [], context)
-    answer = some and every
-    del more
-    return answer, messages
+        return _answer(_all(block, context, true, false), true, false)
+    some = block.get("any") is None
+    for condition in block.get("any") or []:
+        some = condition_holds(condition, context)
+        (true if some else false).append(condition.get("message"))
+        if some:
+            break
+    every = _all(block.get("all") or [], context, true, false)
+    return _answer(some and every, true, false)
 
 
-def _any(conditions: list[Any], context: dict[str, Any]) -> tuple[bool, list[str]]:
-    failed: list[str] = []
+def _all(conditions: list[Any], context: dict[str, Any], true: list[Any], false: list[Any]) -> bool:
     for condition in conditions:
-        if condition_holds(condition, context):
-            return True, [condition["message"]] if condition.get("message") else []
-        if condition.get("message"):
-            failed.append(condition["message"])
-    return False, failed
+        answer = condition_holds(condition, context)
+        (true if answer else false).append(condition.get("message"))
+        if not answer:
+            return False
+    return True
 
 
-def _all(conditions: list[Any], context: dict[str, Any]) -> tuple[bool, list[str]]:
-    true: list[str] = []
-    for condition in conditions:
-        if not condition_holds(condition, context):
-            return False, [condition["message"]] if condition.get("message") else []
-        if condition.get("message"):
-            true.append(condition["message"])
-    return True, true
+def _answer(answer: bool, true: list[Any], false: list[Any]) -> tuple[bool, list[str]]:
+    return answer, [m for m in (true if answer else false) if m]
 
 
 def condition_holds(condition: dict[str, Any], context: dict[str, Any]) -> bool:

@@ -45,6 +45,7 @@ def evaluate(
     Mutations come first, each on what those before it made; validations see the last of them. ``user`` holds
     ``userInfo``, ``roles`` and ``clusterRoles``; None is a request without admission information.
     """
+    policies = _decoded(policies)
     exceptions = [p for p in policies if p.get("kind") == "PolicyException"]
     rules = [
         (policy, [_normal(r) for r in computed_rules(_normal_policy(policy))])
@@ -60,6 +61,17 @@ def evaluate(
         made, _ = run.policy(policy, [r for r in computed if "validate" in r], resource)
         results += made
     return results
+
+
+def _decoded(value: Any) -> Any:
+    """Kubernetes writes a float without a fraction as an integer when it turns YAML into JSON."""
+    if isinstance(value, dict):
+        return {k: _decoded(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_decoded(v) for v in value]
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return int(value)
+    return value
 
 
 def _is_policy(document: dict[str, Any]) -> bool:
@@ -111,13 +123,7 @@ class _Run:
         return results, resource
 
     def context(self, subject: Subject) -> dict[str, Any]:
-        group, version, kind = subject.gvk
-        request: dict[str, Any] = {
-            "operation": self.operation,
-            "kind": {"group": group, "version": version, "kind": kind},
-            "name": subject.metadata.get("name", ""),
-            "namespace": subject.namespace,
-        }
+        request: dict[str, Any] = {"operation": self.operation, "namespace": subject.namespace}
         if self.operation == "DELETE":
             request["oldObject"] = subject.resource
         else:

@@ -1,0 +1,75 @@
+"""Runs policies through the product in the terms of the reference: compiled, bundled, verified, then run on a tier."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, Literal
+
+from compiler import CompileResult, Options, compile_policies, load_documents
+from compiler.diagnostics import Reporter
+from runtime.engine import Engine
+from runtime.policyset import PolicySet
+from runtime.request import Request, UserInfo
+from tests.reference import Result
+
+Tier = Literal["1", "2", "check"]
+
+
+class Refused(Exception):
+    """The compiler does not accept the policies."""
+
+
+def compiled(policies: list[dict[str, Any]], level: int = 2) -> CompileResult:
+    """Documents through YAML text, as a user would give them."""
+    text = "\n---\n".join(json.dumps(p) for p in policies)
+    reporter = Reporter()
+    documents = load_documents(text, "case.yaml", reporter)
+    return compile_policies(documents, options=Options(level=level))
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str, level: int, tier: Tier) -> PolicySet:
+    result = compiled(json.loads(text), level)
+    if result.bundle is None:
+        raise Refused("; ".join(f"{d.code} {d.message}" for d in result.diagnostics))
+    return PolicySet.load(result.bundle, tier=tier)
+
+
+def run_product(
+    policies: list[dict[str, Any]],
+    resource: dict[str, Any],
+    *,
+    level: int = 2,
+    tier: Tier = "1",
+    operation: str = "CREATE",
+    old: dict[str, Any] | None = None,
+    user: dict[str, Any] | None = None,
+    namespace_labels: dict[str, str] | None = None,
+    values: dict[str, Any] | None = None,
+) -> list[Result]:
+    """Mutations, then validations of what they made. Raises :class:`Refused`."""
+    engine = Engine(_loaded(json.dumps(policies), level, tier))
+    request = Request.from_resource(
+        resource,
+        operation,
+        old,
+        user=None if user is None else _user(user),
+        namespace_labels=namespace_labels,
+        values=values,
+    )
+    mutated = engine.evaluate(request, "mutate", full=True)
+    if mutated.patched is not None:
+        request = request.patched(mutated.patched)
+    validated = engine.evaluate(request, "validate", full=True)
+    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in (*mutated.results, *validated.results)]
+
+
+def _user(user: dict[str, Any]) -> UserInfo:
+    info = user.get("userInfo") or {}
+    return UserInfo(
+        username=info.get("username", ""),
+        groups=tuple(info.get("groups") or ()),
+        roles=tuple(user.get("roles") or ()),
+        cluster_roles=tuple(user.get("clusterRoles") or ()),
+    )

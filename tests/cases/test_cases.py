@@ -1,0 +1,73 @@
+"""Every case through the reference evaluator, the VM at O0 and O2, and generated code."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.cases.engines import run_product
+from tests.cases.loading import Case, cases
+from tests.reference import Result, evaluate
+from tests.reference.query import equal
+
+CASES = list(cases())
+
+
+def by_reference(case: Case) -> list[Result]:
+    return evaluate(
+        case.policies,
+        case.resource,
+        operation=case.operation,
+        old=case.old,
+        user=case.user,
+        namespace_labels=case.namespace_labels,
+        context=case.values,
+    )
+
+
+def by_product(level: int, tier: Any) -> Callable[[Case], list[Result]]:
+    def run(case: Case) -> list[Result]:
+        return run_product(
+            case.policies,
+            case.resource,
+            level=level,
+            tier=tier,
+            operation=case.operation,
+            old=case.old,
+            user=case.user,
+            namespace_labels=case.namespace_labels,
+            values=case.values,
+        )
+
+    return run
+
+
+ENGINES: dict[str, Callable[[Case], list[Result]]] = {
+    "reference": by_reference,
+    "vm-O0": by_product(0, "1"),
+    "vm-O2": by_product(2, "1"),
+    "tier2": by_product(2, "2"),
+}
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) >= 120
+    assert len({case.id for case in CASES}) == len(CASES), "two cases share a name"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+def test_case(case: Case, engine: str) -> None:
+    before = copy.deepcopy((case.resource, case.old))
+    results = ENGINES[engine](case)
+    assert equal(list(before), [case.resource, case.old]), "the evaluation changed its input"
+    assert {r.rule: r.status for r in results} == {rule: e.status for rule, e in case.expect.items()}, results
+    for result in results:
+        want = case.expect[result.rule]
+        if want.message is not None:
+            assert result.message == want.message
+        if want.patched is not None:
+            assert equal(result.patched, want.patched), result.patched
