@@ -1,7 +1,7 @@
 """Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means in time.
 
-:func:`interpret` lays out each function once as a list of triples ``(number, a, b)``: jumps resolved, ``end`` of an ``if`` gone, a
-test and the ``if`` behind it fused, immediates replaced by what they stand for. One generator runs them all, with frames of its own
+:func:`interpret` lays out each function once as a list of triples ``(number, a, b)``: jumps resolved, ``end`` of an ``if`` gone, immediates
+replaced by what they stand for, conditions going straight to the arm they decide for. One generator runs them all, with frames of its own
 for calls, so that an ``await`` anywhere suspends the whole run by one ``yield``. ``runtime.policyset`` and the tests call it.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
-from vm.fuel import charge_operands, exhausted, measure, pairs
+from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs
 from vm.functions import resolve
 from vm.host import HOST_CALLS, NOTHING, PASSED, Execution, HostCall, Meter, OutOfFuel
 from vm.semantics import METERED, SEMANTICS
@@ -32,26 +32,29 @@ class Program(Protocol):
         """Runs a function that cannot suspend. ``ValueError`` for one that may."""
 
 
-# Numbers of the laid-out code, the commonest first: the loop finds them in this order.
-_LOCAL_GET, _LOCAL, _SET, _IF, _IF_NOT, _PATH, _IF_LEAF, _RET = range(8)
-_IF_ABSENT, _IF_PRESENT, _IF_MISSING, _IF_LIST, _IF_MAP, _NEXT_ELEMENT, _JUMP, _CONST, _EACH, _LEAF = range(8, 18)
-_ONE, _GET, _TEE, _INVOKE_1, _INVOKE_2, _INVOKE, _CALL, _TWO, _ONE_IMM, _POP, _ZERO = range(18, 29)
-_NEXT_INDEX, _EACH_INDEX, _NEXT_PAIR, _EACH_PAIR, _BREAK, _APPEND, _PUT, _PUT_KEY = range(29, 37)
-_TWO_METER, _ONE_METER, _CONCAT, _CELL, _AWAIT, _DROP_JUMP, _J_PATH, _NOP = range(37, 45)
+# Numbers of the laid-out code, the commonest first: the loop finds them in this order. An if, alone or fused with the test
+# before it, has both its targets.
+_LOCAL_GET, _LOCAL, _SET, _IF, _PATH, _IF_LEAF, _JUMP, _GET = range(8)
+_IF_ABSENT, _IF_MISSING, _IF_LIST, _IF_MAP, _IF_TEXT, _IF_TRUE, _IF_EMPTY, _NEXT_ELEMENT, _RET, _CONST = range(8, 18)
+_ONE, _TEE, _INVOKE_1, _INVOKE_2, _INVOKE, _CALL, _TWO, _ONE_IMM, _POP, _ZERO, _LEAF = range(18, 29)
+_NEXT_INDEX, _EACH_INDEX, _NEXT_PAIR, _EACH_PAIR, _BREAK, _APPEND, _PUT, _PUT_KEY, _EACH = range(29, 38)
+_TWO_METER, _ONE_METER, _CONCAT, _CELL, _AWAIT, _DROP_JUMP, _J_PATH = range(38, 45)
 
 _UNSET: Final = object()
 """A cell that has not run yet. No value of a program is this object."""
 _DONE: Final = object()
 
 _FUSED: Final = {
-    "not": _IF_NOT,
     "is_absent": _IF_ABSENT,
     "is_missing": _IF_MISSING,
     "is_list": _IF_LIST,
     "is_map": _IF_MAP,
-    "p_leaf": _IF_LEAF,
-    "p_scalar": _IF_LEAF,
+    "is_text": _IF_TEXT,
+    "is_true": _IF_TRUE,
+    "is_empty": _IF_EMPTY,
 }
+_TESTS: Final = {SEMANTICS[name]: number for name, number in _FUSED.items()}
+_NOT: Final = SEMANTICS["not"]
 _CONSTANTS: Final[dict[str, Value]] = {
     "true": True,
     "false": False,
@@ -138,12 +141,8 @@ class _Interpreter:
                 elif op == 2:  # set
                     local[a] = pop()
                 elif op == 3:  # if
-                    if not pop():
-                        pc = b
-                elif op == 4:  # not, if
-                    if pop():
-                        pc = b
-                elif op == 5:  # path
+                    pc = a if pop() else b
+                elif op == 4:  # path
                     v = root
                     for k in a:
                         if type(v) is not dict:
@@ -151,38 +150,32 @@ class _Interpreter:
                             break
                         v = v.get(k, missing)
                     push(v)
-                elif op == 6:  # p_leaf or p_scalar, if
-                    if not a(pop()):
-                        pc = b
-                elif op == 7:  # ret
+                elif op == 5:  # p_leaf or p_scalar, if
+                    holds, then = a
+                    pc = then if holds(pop()) else b
+                elif op == 6:  # else, next
+                    pc = b
+                elif op == 7:  # get
                     v = pop()
-                    if not frames:
-                        return v
-                    if cell >= 0:
-                        cells[cell] = v
-                    code, pc, local, stack, loops, cell = frames.pop()
-                    push = stack.append
-                    pop = stack.pop
-                    push(v)
+                    push(v.get(a, missing) if type(v) is dict else missing)
                 elif op < 18:
                     if op == 8:  # is_absent, if
                         v = pop()
-                        if v is not None and v is not missing:
-                            pc = b
-                    elif op == 9:  # is_absent, not, if
+                        pc = a if v is None or v is missing else b
+                    elif op == 9:  # is_missing, if
+                        pc = a if pop() is missing else b
+                    elif op == 10:  # is_list, if
+                        pc = a if type(pop()) is list else b
+                    elif op == 11:  # is_map, if
+                        pc = a if type(pop()) is dict else b
+                    elif op == 12:  # is_text, if
+                        pc = a if type(pop()) is str else b
+                    elif op == 13:  # is_true, if
+                        pc = a if pop() is True else b
+                    elif op == 14:  # is_empty, if
                         v = pop()
-                        if v is None or v is missing:
-                            pc = b
-                    elif op == 10:  # is_missing, if
-                        if pop() is not missing:
-                            pc = b
-                    elif op == 11:  # is_list, if
-                        if type(pop()) is not list:
-                            pc = b
-                    elif op == 12:  # is_map, if
-                        if type(pop()) is not dict:
-                            pc = b
-                    elif op == 13:  # end of each
+                        pc = a if type(v) in SIZED and not v else b
+                    elif op == 15:  # end of each
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
                             loops.pop()
@@ -193,29 +186,29 @@ class _Interpreter:
                             meter.left -= cost
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 14:  # else, next
-                        pc = b
-                    elif op == 15:  # const
-                        push(a)
-                    elif op == 16:  # each
-                        loops.append(iter(pop()))
-                        pc = b
-                    else:  # p_leaf, p_scalar
-                        push(a(pop()))
-                elif op < 29:
-                    if op == 18:
-                        push(a(pop()))
-                    elif op == 19:  # get
+                    elif op == 16:  # ret
                         v = pop()
-                        push(v.get(a, missing) if type(v) is dict else missing)
-                    elif op == 20:  # tee
-                        local[a] = stack[-1]
-                    elif op == 21:
+                        if not frames:
+                            return v
+                        if cell >= 0:
+                            cells[cell] = v
+                        code, pc, local, stack, loops, cell = frames.pop()
+                        push = stack.append
+                        pop = stack.pop
+                        push(v)
+                    else:  # const
+                        push(a)
+                elif op < 29:
+                    if op == 18:  # one operand, no immediate
                         push(a(pop()))
-                    elif op == 22:
+                    elif op == 19:  # tee
+                        local[a] = stack[-1]
+                    elif op == 20:  # invoke of one operand
+                        push(a(pop()))
+                    elif op == 21:  # invoke of two
                         v = pop()
                         push(a(pop(), v))
-                    elif op == 23:  # invoke
+                    elif op == 22:  # invoke
                         body, n, sized, measured, metered = a
                         args = stack[-n:] if n else []
                         if n:
@@ -223,7 +216,7 @@ class _Interpreter:
                         if sized or measured:
                             charge_operands(sized, measured, args, meter)
                         push(body(meter, *args) if metered else body(*args))
-                    elif op == 24:  # call
+                    elif op == 23:  # call
                         frames.append((code, pc, local, stack, loops, cell))
                         n = a.params
                         local = stack[-n:] + a.locals if n else a.locals.copy()
@@ -239,16 +232,18 @@ class _Interpreter:
                         meter.left -= a.cost
                         if meter.left < 0:
                             raise OutOfFuel
-                    elif op == 25:
+                    elif op == 24:  # two operands, no immediate
                         v = pop()
                         push(a(pop(), v))
-                    elif op == 26:
+                    elif op == 25:  # one operand and an immediate
                         push(a(pop(), b))
-                    elif op == 27:  # pop
+                    elif op == 26:  # pop
                         pop()
-                    else:
+                    elif op == 27:  # no operand
                         push(a())
-                elif op < 37:
+                    else:  # p_leaf, p_scalar
+                        push(a(pop()))
+                elif op < 38:
                     if op == 29:  # end of each_index
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
@@ -288,21 +283,24 @@ class _Interpreter:
                     elif op == 35:  # put
                         v = pop()
                         stack[-1][a] = v
-                    else:  # put_key
+                    elif op == 36:  # put_key
                         v = pop()
                         key = pop()
                         stack[-1][key] = v
-                elif op == 37:
+                    else:  # each
+                        loops.append(iter(pop()))
+                        pc = b
+                elif op == 38:  # two operands and the meter
                     v = pop()
                     push(a(pop(), v, meter))
-                elif op == 38:
+                elif op == 39:  # one operand and the meter
                     push(a(pop(), meter))
-                elif op == 39:  # concat
+                elif op == 40:  # concat
                     args = stack[-a:] if a else []
                     if a:
                         del stack[-a:]
                     push(b(*args, meter))
-                elif op == 40:  # cell
+                elif op == 41:  # cell
                     v = cells[a]
                     if v is not _UNSET:
                         push(v)
@@ -319,14 +317,14 @@ class _Interpreter:
                         meter.left -= b.cost
                         if meter.left < 0:
                             raise OutOfFuel
-                elif op == 41:  # await
+                elif op == 42:  # await
                     v = yield HostCall(a, pop(), scope)
                     measure(v, meter)
                     push(v)
-                elif op == 42:  # next, with values to drop
+                elif op == 43:  # next, with values to drop
                     del stack[-a:]
                     pc = b
-                elif op == 43:  # j_path
+                elif op == 44:  # j_path
                     push(b(root, a))
         except OutOfFuel:
             return exhausted(result_kind, meter)
@@ -350,43 +348,46 @@ class _Layout:
         self.out.append((number, a, b))
 
     def code(self) -> Code:
-        instrs = self.fn.instrs
-        i = 0
-        while i < len(instrs):
+        for i in range(len(self.fn.instrs)):
             self.at.append(len(self.out))
-            used = self.fuse(i)
-            if used:
-                self.at.extend([len(self.out) - 1] * (used - 1))
-                i += used
-            else:
-                self.one(i)
-                i += 1
+            self.one(i)
         self.at.append(len(self.out))
         for place, to in self.fixes:
             number, a, _ = self.out[place]
             self.out[place] = (number, a, self.at[to])
+        for place in range(len(self.out) - 1, -1, -1):
+            self.thread(place)
         return self.out
 
-    def fuse(self, i: int) -> int:
-        """Lays out a test with the ``if`` behind it as one; answers how many instructions that took, 0 for none."""
-        instrs = self.fn.instrs
-        first = instrs[i].op.name
-        names = [ins.op.name for ins in instrs[i : i + 3]]
-        if names == ["is_absent", "not", "if"]:
-            self.emit(_IF_PRESENT, to=self.other_arm(i + 2))
-            return 3
-        number = _FUSED.get(first)
-        if number is None or names[1:2] != ["if"]:
-            return 0
-        holds = None
-        if number == _IF_LEAF:
-            holds = self.m.leaf(instrs[i].a) if first == "p_leaf" else self.m.scalar(instrs[i].a)
-        self.emit(number, holds, to=self.other_arm(i + 1))
-        return 2
-
-    def other_arm(self, i: int) -> int:
-        """Where an ``if`` goes when its condition does not hold: behind its ``else`` or ``end``."""
-        return self.fn.partner[i] + 1
+    def thread(self, place: int) -> None:
+        """Lets what decides an ``if`` go straight to its arms. Works from the end, so that chains of conditions collapse:
+        ``is_text`` before ``if`` becomes one instruction, ``true`` before ``if`` a jump."""
+        out = self.out
+        number, a, _ = out[place]
+        at = place + 1
+        negated = False
+        while at < len(out) and (out[at][0] == _JUMP or (out[at][0] == _ONE and out[at][1] is _NOT)):
+            negated ^= out[at][0] == _ONE
+            at = out[at][2] if out[at][0] == _JUMP else at + 1
+        if number == _JUMP:
+            at = out[place][2]
+            while out[at][0] == _JUMP:
+                at = out[at][2]
+            out[place] = (_JUMP, None, at)
+            return
+        if at >= len(out) or out[at][0] != _IF:
+            return
+        _, then, other = out[at]
+        if negated:
+            then, other = other, then
+        if number == _CONST and (a is True or a is False):
+            out[place] = (_JUMP, None, then if a else other)
+        elif number == _ONE and a in _TESTS:
+            out[place] = (_TESTS[a], then, other)
+        elif number == _LEAF:
+            out[place] = (_IF_LEAF, (a, then), other)
+        elif number == _ONE and a is _NOT:
+            out[place] = (_IF, other, then)
 
     def one(self, i: int) -> None:
         m, fn = self.m, self.fn
@@ -422,7 +423,7 @@ class _Layout:
             case "get":
                 self.emit(_GET, m.constants[a])
             case "if":
-                self.emit(_IF, to=self.other_arm(i))
+                self.emit(_IF, len(self.out) + 1, to=fn.partner[i] + 1)
             case "else":
                 self.emit(_JUMP, to=fn.partner[i] + 1)
             case "end":
