@@ -31,7 +31,8 @@ def image_infos(resource: Value) -> dict[str, dict[str, dict[str, str]]]:
     """``{"containers": {NAME: {"registry": …}}}``; lists without an image are left out; other kinds have none."""
     if type(resource) is not dict:
         return {}
-    path = POD_SPECS.get(resource.get("kind", ""))
+    named = resource.get("kind")
+    path = POD_SPECS.get(named) if type(named) is str else None
     if path is None:
         return {}
     spec: Value = resource

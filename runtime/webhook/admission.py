@@ -81,11 +81,15 @@ def answer(body: bytes, decode: Decode, evaluate: Evaluate) -> Answer:
         verdict = evaluate(request)
     except DeadlinePassed:
         return refusal(408, "the time that the API server gave for this request is over")
+    except RecursionError:
+        # Kubernetes objects are about twenty levels deep; a thousand is an attack or a mistake.
+        return refusal(400, "the object is nested too deeply")
     try:
         encoded = respond(request.uid, verdict)
-    except orjson.JSONEncodeError:
-        # A lone surrogate in a name or value that a message quotes: legal in JSON escapes, not in UTF-8.
-        return refusal(400, "the request holds text that is no valid Unicode")
+    except orjson.JSONEncodeError as error:
+        # A patch or message made of the object's values that JSON for Kubernetes cannot hold: a whole number of more
+        # than 64 bits, a lone surrogate.
+        return refusal(400, f"the answer to this request is no JSON: {str(error).lower()}")
     return Answer(
         200,
         encoded,
