@@ -7,6 +7,7 @@ only development has. Making the tables takes a good part of a second, so they a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
 MAX_EXPECTED = 6
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @cache
@@ -72,6 +74,8 @@ def parse(name: str, text: str, names: Mapping[str, str], start: str | None = No
 
     if len(text) > limit:
         raise SyntaxProblem("length", f"longer than {limit} characters", limit, len(text))
+    if (lone := _SURROGATE.search(text)) is not None:
+        raise SyntaxProblem("character", "half of a surrogate pair is no character", *lone.span())
     try:
         return load(name, start).parse(text)
     except UnexpectedCharacters as e:

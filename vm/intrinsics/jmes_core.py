@@ -3,6 +3,8 @@ name."""
 
 from __future__ import annotations
 
+from vm.fuel import CHUNK
+from vm.host import Meter
 from vm.intrinsics.jmes_errors import is_number
 from vm.values import Err, Value, json_equal
 
@@ -16,11 +18,16 @@ def error(code: str, text: str) -> Value:
     return Err(code, text)
 
 
-def flatten(v: Value) -> Value:
+def flatten(meter: Meter, v: Value) -> Value:
     """A list with the elements of its inner lists in their place, one level; null for anything else, errors
-    included."""
+    included.
+
+    Pays for the list it makes, not for what its elements hold: a list that the query has just built is seldom small
+    inside.
+    """
     if type(v) is not list:
         return None
+    meter.charge(sum(len(x) if type(x) is list else 1 for x in v) >> CHUNK)
     out: list[Value] = []
     for x in v:
         if type(x) is list:
@@ -30,9 +37,10 @@ def flatten(v: Value) -> Value:
     return out
 
 
-def compact(v: Value) -> Value:
+def compact(meter: Meter, v: Value) -> Value:
     """A list without its nulls; null for anything else, an error as it is."""
     if type(v) is list:
+        meter.charge(len(v) >> CHUNK)
         return [x for x in v if x is not None]
     return v if type(v) is Err else None
 

@@ -182,14 +182,16 @@ def _version(text: str) -> _Version | None:
 
 
 def semver_compare(version: Value, wanted: Value) -> Value:
-    """Whether a version is in a range: ``>=1.0.0 <2.0.0 || !3.0.0``; a version that is none counts as 0.0.0."""
+    """Whether a version is in a range: ``>=1.0.0 <2.0.0 || !3.0.0``. A text that is no full version is an error, where
+    the reference takes it for 0.0.0 (decision 4)."""
     if type(version) is not str or type(wanted) is not str:
         return not_texts("semver_compare", version, wanted)
     terms = _range(wanted)
     if terms is None:
         return wrong_value("semver_compare", f"{wanted!r} is no range of versions")
-    v = _version(version) or _version("0.0.0")
-    assert v is not None
+    v = _version(version)
+    if v is None:
+        return wrong_value("semver_compare", f"{version!r} is no full version")
     return any(all(_holds(v, op, w) for op, w in term) for term in terms)
 
 

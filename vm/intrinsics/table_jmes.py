@@ -19,11 +19,13 @@ def _i(
     fuel: int = 2,
     sized: tuple[int, ...] = (),
     *,
+    metered: bool = False,
     dynamic: bool = False,
     pure: bool = True,
 ) -> Intrinsic:
     kinds = ("V",) * params if isinstance(params, int) else params
-    return Intrinsic(f"jmes.{name}", kinds, "V", f"vm.intrinsics.jmes_{impl}", doc, fuel, sized, False, dynamic, pure)
+    body = f"vm.intrinsics.jmes_{impl}"
+    return Intrinsic(f"jmes.{name}", kinds, "V", body, doc, fuel, sized, metered, dynamic, pure)
 
 
 _KEYED: Final = ("V", "L")
@@ -32,8 +34,8 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
     # What queries need besides functions
     _i("root", 1, "core:root", "the root without the engine's keys", 8),
     _i("error", ("S", "S"), "core:error", "an error of this code with this text"),
-    _i("flatten", 1, "core:flatten", "inner lists opened, one level; null of anything but a list", 4, (0,)),
-    _i("compact", 1, "core:compact", "a list without nulls; null of anything else", 2, (0,)),
+    _i("flatten", 1, "core:flatten", "inner lists opened, one level; null of anything but a list", 4, metered=True),
+    _i("compact", 1, "core:compact", "a list without nulls; null of anything else", 2, metered=True),
     _i("slice", 4, "core:take", "a list from start to stop by step; null of anything else", 4, (0,)),
     _i("equal", 2, "core:equal", "deep equality, or the error among the operands", 2, (0,)),
     _i("not_equal", 2, "core:not_equal", "the opposite of equal", 2, (0,)),

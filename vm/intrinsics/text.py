@@ -116,7 +116,7 @@ def _written(v: Value) -> str:
 
 
 def go_float(f: float, form: FloatForm = "g") -> str:
-    """A float as Go prints it: ``g`` is ``%v`` (``3``, ``1e+21``), ``json`` is encoding/json, ``E`` is the shortest
+    """A float as Go prints it: ``g`` is ``%v`` (``3``, ``1e+06``), ``json`` is encoding/json, ``E`` is the shortest
     scientific form (``1E+00``), ``f`` the shortest plain form, ``f6`` plain with six decimals."""
     if f != f or f in (float("inf"), float("-inf")):
         if form == "json":
@@ -128,7 +128,7 @@ def go_float(f: float, form: FloatForm = "g") -> str:
     exponent = point - 1
     if form == "E":
         return sign + _scientific(digits, exponent, "E", 2)
-    if form == "g" and (exponent < -4 or exponent >= 21) and f != 0:
+    if form == "g" and (exponent < -4 or exponent >= 6) and f != 0:
         return sign + _scientific(digits, exponent, "e", 2)
     if form == "json" and f != 0 and not 1e-6 <= abs(f) < 1e21:
         return sign + _scientific(digits, exponent, "e", 2 if exponent > 0 else 1)

@@ -244,7 +244,7 @@ def _own(node: Node) -> tuple[int, str]:
 
 
 def _literal(value: Any) -> str:
-    return "`" + orjson.dumps(value).decode().replace("\\", "\\\\").replace("\\\\", "\\").replace("`", "\\`") + "`"
+    return "`" + orjson.dumps(value).decode().replace("`", "\\`") + "`"
 
 
 def _chain(node: Node) -> str:

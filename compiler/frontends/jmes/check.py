@@ -49,7 +49,7 @@ def _call(call: Call) -> None:
     given = len(call.args)
     if given < f.low or (f.high is not None and given > f.high):
         want = f"{f.low}" if f.high == f.low else f"at least {f.low}"
-        plural = "" if want == "1" else "s"
+        plural = "" if f.low == 1 else "s"
         raise SyntaxProblem(
             "arity", f"function {f.name} takes {want} argument{plural}, not {given}", *call.at, hint=f.signature
         )

@@ -214,14 +214,17 @@ class _Builder:
             node, steps = self._apply(node, steps[:n]), steps[n:]
         return node, steps
 
-    def _apply(self, node: Node, steps: list[Step]) -> Node:
+    def _apply(self, node: Node, steps: list[Step], inside: int = 0) -> Node:
+        """The steps applied to a node; ``inside`` counts the projections around them."""
+        if inside > MAX_DEPTH:
+            raise SyntaxProblem("depth", f"nested more than {MAX_DEPTH} levels deep", *steps[0][2])
         i = 0
         while i < len(steps):
             kind, value, at = steps[i]
             i += 1
             if kind in _PROJECTIONS or kind == "flatten":
                 n = _reach(steps[i:])
-                then = self._apply(Current(at), steps[i : i + n])
+                then = self._apply(Current(at), steps[i : i + n], inside + 1) if n else Current(at)
                 i += n
                 node = self._checked(_projection(kind, value, node, then, at))
             else:
