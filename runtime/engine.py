@@ -14,7 +14,7 @@ from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePl
 from runtime.request import Request
 from vm.host import Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
-from vm.values import Err, Value
+from vm.values import Value
 
 What: TypeAlias = Literal["validate", "mutate"]
 
@@ -195,7 +195,7 @@ class Engine:
     def _exempted(self, plan: RulePlan, request: Request, root: dict[str, Any]) -> tuple[str, ...]:
         """The exceptions, as ``namespace/name``, that hold for this rule and request."""
         return tuple(
-            f"{e.namespace}/{e.name}"
+            f"{e.namespace}/{e.name}" if e.namespace else e.name
             for e in plan.exemptions
             if self.exceptions.admits(e.namespace, request.namespace) and self._applies(e, root)
         )
@@ -289,9 +289,6 @@ def _override(overrides: Iterable[Mapping[str, Any]], request: Request) -> str |
 
 
 def _selects(selector: Mapping[str, Any], request: Request) -> bool:
-    from vm.intrinsics.labels import selector_matches
+    from vm.intrinsics.labels import selects
 
-    if request.namespace_labels is None:
-        return False
-    answer = selector_matches(selector, dict(request.namespace_labels))
-    return not isinstance(answer, Err) and answer is True
+    return request.namespace_labels is not None and selects(dict(selector), dict(request.namespace_labels))

@@ -247,7 +247,7 @@ def _table(args: argparse.Namespace, answers: list[Answer]) -> None:
     from runtime.cli.output import resource_label, table, use_colour
 
     headings = ["ID", "POLICY", "RULE", "RESOURCE", "RESULT", *(["MESSAGE"] if args.detailed_results else [])]
-    rows = []
+    rows: list[list[str]] = []
     for answer in answers:
         for result in answer.results:
             status = result.report_status(audit_warn=args.audit_warn).capitalize()

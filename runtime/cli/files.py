@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -155,9 +155,11 @@ def read_values(path: Path | str) -> list[Any]:
     try:
         return load_values(text)
     except SourceError as error:
-        from compiler.diagnostics import render
+        from compiler.diagnostics import Diagnostic, render
 
-        raise Problem(f"{path}: is no YAML", render(error.diagnostic, text)) from None
+        span = replace(error.span, file=str(path))
+        shown = Diagnostic(error.code, "error", span, error.message, error.expected, error.help)
+        raise Problem(f"{path}: cannot be read as YAML", render(shown, text)) from None
 
 
 def read_mapping(path: Path | str, kinds: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def run(args: argparse.Namespace) -> int:
         for warning in ran.warnings:
             print(f"warning: {warning}", file=sys.stderr)
     if problems:
-        for problem in problems[:-1]:
-            print(*filter(None, (problem.details, f"error: {problem}")), sep="\n", file=sys.stderr)
+        for other in problems[:-1]:
+            print(*filter(None, (other.details, f"error: {other}")), sep="\n", file=sys.stderr)
         raise problems[-1]
     mismatched = sum(ran.policies.loaded.mismatches.count for ran in runs)
     if mismatched:

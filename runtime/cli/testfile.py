@@ -160,9 +160,10 @@ def load_tests(path: Path) -> list[TestDocument]:
             continue
         if type(raw) is not dict:
             raise Problem(f"{path}: document {index + 1} is no map")
-        if raw.get("kind") != "Test" or raw.get("apiVersion") != API_VERSION:
+        # Kyverno quirk: the group and version are not looked at, but must be there.
+        if raw.get("kind") != "Test" or not raw.get("apiVersion"):
             raise Problem(f"{path}: document {index + 1} is no Test of {API_VERSION}")
-        _known(raw, FIELDS, f"{path}")
+        raw = _known(raw, FIELDS, f"{path}")
         metadata = raw.get("metadata") or {}
         name = metadata.get("name") if type(metadata) is dict else None
         entries = tuple(
@@ -180,6 +181,9 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     _stop_on_errors(document, read_problems, texts)
     exceptions = _exceptions(document)
     policies = backend.load(files, exceptions)
+    for refused in policies.refused:
+        if refused.kind == "PolicyException":
+            raise Problem(f"{document.path}: exception {refused.name} is refused: {refused.reason}")
     values, user = _values(document), _user_info(document)
     resources, dropped = without_duplicates(read_resources(folder / p for p in _paths(raw, "resources", document.path)))
     operations = {e.operation for e in document.entries if e.operation}
@@ -211,9 +215,11 @@ def compare(
         found = [a for a in by_policy.get(name, ()) if not entry.operation or a.operation == operation]
         if not entry.operation:
             found = _first_evaluation(found)
-        named = [*entry.resources, *entry.specs]
+        named: list[str | dict[str, Any]] = [*entry.resources, *entry.specs]
         present = any(names(n, r) for n in named for r in resources)
-        for wanted in named or [None]:
+        if not named:
+            yield _check(document, entry, "", None, found, name in refused)
+        for wanted in named:
             yield _check(document, entry, label(wanted), wanted if present else None, found, name in refused)
 
 
@@ -401,7 +407,7 @@ def _user_info(document: TestDocument) -> UserInfo | None:
 def _entry(raw: Any, position: int, where: str) -> Entry:
     if type(raw) is not dict:
         raise Problem(f"{where} is no map")
-    _known(raw, RESULT_FIELDS, where)
+    raw = _known(raw, RESULT_FIELDS, where)
     result = raw.get("result")
     if result not in STATUSES:
         raise Problem(f"{where}: result is {result!r}, expected one of {', '.join(STATUSES)}".replace("'", ""))
@@ -432,13 +438,19 @@ def _entry(raw: Any, position: int, where: str) -> Entry:
     )
 
 
-def _known(raw: dict[str, Any], fields: tuple[str, ...], where: str) -> None:
+def _known(raw: dict[str, Any], fields: tuple[str, ...], where: str) -> dict[str, Any]:
+    """The map with its fields as they are spelt here. Case does not count, since Go's decoder does not look at it."""
     from difflib import get_close_matches
 
-    for key in raw:
-        if key not in fields:
+    spelt = {field.lower(): field for field in fields}
+    found: dict[str, Any] = {}
+    for key, value in raw.items():
+        field = spelt.get(str(key).lower())
+        if field is None:
             near = get_close_matches(str(key), fields, 1)
             raise Problem(f"{where}: unknown field {key}" + (f", did you mean {near[0]}" if near else ""))
+        found[field] = value
+    return found
 
 
 def _paths(raw: dict[str, Any], key: str, where: Path) -> list[str]:

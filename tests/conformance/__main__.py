@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from runtime.cli.offline import MACHINE, Backend, Machine
+from runtime.cli.offline import Machine
 from tests.conformance.bugcases import run_bugs
 from tests.conformance.by_reference import ByReference
 from tests.conformance.layout import Layout, default_root, slice_patterns
@@ -21,9 +21,8 @@ from tests.conformance.tally import Tally, judge, load_expected, reasons, write_
 SETS: Final = ("seed", "bugs", "kyverno-cli", "policies", "jmespath", "quantity", "messages")
 
 
-def run_sets(layout: Layout, sets: Sequence[str], backend: Backend = MACHINE) -> list[Tally]:
+def run_sets(layout: Layout, sets: Sequence[str], runner: Runner) -> list[Tally]:
     """Runs the sets in order and times each."""
-    runner = Runner(backend)
     tallies: list[Tally] = []
     for name in sets:
         start = time.perf_counter()
@@ -76,7 +75,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
     layout = Layout(root, args.seed or root.parent / "seed", args.bugs or root.parent / "bugs", patterns)
     backend = ByReference() if args.engine == "reference" else Machine(args.tier, args.level)
-    tallies = run_sets(layout, args.sets or SETS, backend)
+    runner = Runner(backend)
+    tallies = run_sets(layout, args.sets or SETS, runner)
     if args.write_expected:
         write_expected(tallies)
     if args.json:
@@ -90,13 +90,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             for line in reasons(tally):
                 print(f"  {line}")
+    mismatches = runner.mismatches()
+    for text in mismatches:
+        print(f"the tiers differ: {text}")
     for name, case in verdict.unexpected[:40]:
         print(f"unexpected failure: {name} {case}")
     if len(verdict.unexpected) > 40:
         print(f"… and {len(verdict.unexpected) - 40} more")
     for name, case in verdict.recovered:
         print(f"listed as a known failure, but passes: {name} {case}")
-    return 0 if verdict.ok else 1
+    return 0 if verdict.ok and not mismatches else 1
 
 
 if __name__ == "__main__":

@@ -43,6 +43,11 @@ class Runner:
             self._runs[path] = found
         return found
 
+    def mismatches(self) -> list[str]:
+        """Where the two tiers differed, when both ran: the last few of each test."""
+        runs = [run for found in self._runs.values() if not isinstance(found, Problem) for run in found]
+        return [f"{r.document.path}: {text}" for r in runs for text in r.policies.loaded.mismatches.last]
+
 
 def run_seed(layout: Layout, runner: Runner) -> Tally:
     """The user's guide: silence is right only where a skip is expected."""
@@ -52,7 +57,7 @@ def run_seed(layout: Layout, runner: Runner) -> Tally:
         ran = runner.run(path)
         if isinstance(ran, Problem):
             for _ in range(_declared(path)):
-                tally.add(Result(case, "run", False, "a run", str(ran)))
+                tally.add(Result(case, "run", False, "a run", _told(ran, layout)))
             continue
         for run in ran:
             for check in run.checks:
@@ -72,13 +77,21 @@ def run_suite(layout: Layout, runner: Runner, name: str) -> Tally:
             _judge_whole(tally, case, ran)
         elif isinstance(ran, Problem):
             for _ in range(max(case.expected, 1)):
-                tally.add(Result(case.path, "run", False, "a run", str(ran)))
+                tally.add(Result(case.path, "run", False, "a run", _told(ran, layout)))
         else:
             reference = layout.reference_answers(case)
             for run in ran:
                 for check in run.checks:
                     tally.add(_judge(case.path, run, check, reference, lenient=True))
     return tally
+
+
+def _told(problem: Problem, layout: Layout) -> str:
+    """A problem without the folders of this machine."""
+    text = str(problem)
+    for folder in (layout.root, layout.seed, layout.bugs):
+        text = text.replace(f"{folder}/", "")
+    return text
 
 
 def _judge_whole(tally: Tally, case: Case, ran: list[TestRun] | Problem) -> None:
@@ -106,6 +119,11 @@ def _judge(case: str, run: TestRun, check: Check, reference: list[dict[str, Any]
         silent = not any(_answers(entry, check.resource, r) for r in reference)
     got = check.reason if check.state != "refused" else f"refused: {_why(run, entry.policy)}"
     return Result(case, detail, silent, entry.result, got, excluded=silent)
+
+
+def _is_refused(run: TestRun, policy: str) -> bool:
+    name = policy.rpartition("/")[2]
+    return any(r.name.rpartition("/")[2] == name for r in run.policies.refused)
 
 
 def _why(run: TestRun, policy: str) -> str:
@@ -146,7 +164,8 @@ def run_messages(layout: Layout, runner: Runner) -> tuple[Tally, Tally]:
             texts = {} if isinstance(ran, Problem) else _texts(ran)
             for answer in _expected_answers(layout, case, reference):
                 tally = passes if answer["result"] == "pass" else others
-                tally.add(_compare_text(case.path, answer, texts))
+                silence = _told(ran, layout) if isinstance(ran, Problem) else _silence(ran, str(answer["policy"]))
+                tally.add(_compare_text(case.path, answer, texts, silence))
     return others, passes
 
 
@@ -178,14 +197,19 @@ def _texts(ran: Iterable[TestRun]) -> dict[tuple[str, str, str], list[tuple[str,
     return found
 
 
+def _silence(ran: Iterable[TestRun], policy: str) -> str:
+    """What to say of a policy that gave no such response."""
+    return next((f"refused: {_why(run, policy)}" for run in ran if _is_refused(run, policy)), "no response")
+
+
 def _compare_text(
-    case: str, answer: dict[str, Any], texts: dict[tuple[str, str, str], list[tuple[str, str]]]
+    case: str, answer: dict[str, Any], texts: dict[tuple[str, str, str], list[tuple[str, str]]], silence: str
 ) -> Result:
     key = (str(answer["policy"]).rpartition("/")[2], str(answer["rule"]), str(answer["resource"]))
     want = mask(str(answer["message"]))
     found = texts.get(key, [])
     got = [mask(message) for status, message in found if status == answer["result"]]
-    shown = got[0] if got else (f"{found[0][0]}: {found[0][1]}" if found else "no response")
+    shown = got[0] if got else (f"{found[0][0]}: {found[0][1]}" if found else silence)
     return Result(case, "/".join(key), want in got, want, shown)
 
 

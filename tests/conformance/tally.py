@@ -127,11 +127,18 @@ def write_expected(tallies: Iterable[Tally], path: Path = EXPECTED) -> None:
         reasons: dict[str, str] = {}
         for result in tally.failures():
             old = known.get(tally.name, {}).get(result.case)
-            reasons.setdefault(result.case, old or f"{result.detail}: want {result.want}, got {result.got}")
+            reasons.setdefault(result.case, old or _reason(result))
         if reasons:
             lines += ["", f'["{tally.name}"]']
             lines += [f"{_toml(case)} = {_toml(reason)}" for case, reason in sorted(reasons.items())]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _reason(result: Result) -> str:
+    _, refused, part = result.got.partition("not built yet: ")
+    if refused:
+        return f"{part.removeprefix(refused)} is not built yet"
+    return f"{result.detail}: want {result.want}, got {result.got}"
 
 
 def _toml(text: str) -> str:
