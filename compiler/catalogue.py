@@ -4,7 +4,7 @@
 ``DIAGNOSTICS.md`` is made of it (``python -m compiler.catalogue``), and a test holds the two together. Codes never
 change their meaning; a code that falls out of use is not given again. T01 YAML, T02 structure, T03 rules of a policy,
 T04 the guide's forms, T05 deprecated forms, T06 autogen, T09 not built yet, T11 variables and queries, T12 patterns,
-T13 conditions, T14 match, T15 patches, T16 messages, T20 the compiler's limits.
+T14 match, T16 messages, T20 the compiler's limits.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ CODES: Final[dict[str, Code]] = {
         "bad selector",
         "A label selector has `matchLabels` and `matchExpressions` with `In`, `NotIn`, `Exists` or `DoesNotExist`.",
     ),
-    "T0323": _e(
-        "policy name too long", "A policy name has at most 63 characters, since labels and webhooks carry it."
-    ),
+    "T0323": _e("policy name too long", "A policy name has at most 63 characters, since labels and webhooks carry it."),
     "T0324": _n("exclude never holds", "All parts of one exclude must hold together with the match, and these cannot."),
     "T0325": _e("policy name given twice", "Two policies of one kind and namespace have the same name."),
     "T0326": _e("bad subject", "A subject is a User, a Group or a ServiceAccount; the last needs a namespace."),
@@ -143,28 +141,23 @@ CODES: Final[dict[str, Code]] = {
     "T1102": _e("unknown function", "A query calls a function that is not there."),
     "T1103": _e("wrong number of arguments", "A function is called with more or fewer arguments than it takes."),
     "T1104": _e("unknown variable", "A variable begins with a name that nothing gives."),
-    "T1105": _e("wrong type in a query", "A constant argument is of a type the function does not take."),
+    "T1105": _e(
+        "wrong argument", "A function that takes an expression (`&…`) is given a value, or the other way round."
+    ),
     "T1106": _e("bad reference", "A `$( )` reference names a place that is not there or that leads back to itself."),
-    "T1107": _e("variable not closed", "`{{` has no `}}`."),
+    "T1107": _w("variable not closed", "`{{` has no `}}` and stays in the text as it is."),
     # T12: patterns
-    "T1201": _e("bad pattern", "The pattern breaks a rule of patterns."),
     "T1202": _e("bad anchor", "The anchor is not known or stands where it has no meaning."),
     "T1203": _e("empty list pattern", "A list pattern needs an element to compare with."),
     "T1204": _e(
         "existence anchor without list",
         "`^( )` asks that some element of a list matches, so its value is a list of maps.",
     ),
-    "T1205": _w("pattern never matches", "No value can match this pattern."),
-    # T13: conditions
-    "T1301": _w("condition is constant", "Neither side has a variable: the condition always has the same answer."),
-    "T1302": _e("wrong value for the operator", "The operator cannot compare with such a value."),
     # T14: match
     "T1401": _e(
         "bad kind selector",
         "A kind is `Kind`, `version/Kind`, `group/version/Kind`, each with an optional `/subresource`.",
     ),
-    # T15: patches
-    "T1501": _e("patch cannot apply", "The patch can never be applied."),
     # T16: messages
     "T1601": _w("message has no text", "The message is empty, users will not know what to mend."),
     # T20: limits

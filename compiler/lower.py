@@ -59,7 +59,9 @@ def lower(policies: Sequence[Policy], exceptions: Sequence[ExceptionPolicy], rep
     for index, policy in enumerate(policies):
         rules = []
         for number, rule in enumerate(expand(policy)):
-            frame = frame_of(policy, index, rule, f"p{index}.r{number}", reporter)
+            # A rule of autogen is the same text once more: what is wrong in it was said of the rule as written.
+            told = reporter if rule.origin == "policy" else None
+            frame = frame_of(policy, index, rule, f"p{index}.r{number}", told)
             functions.append(_entry(frame))
             rules.append(_rule(rule, frame.builder.name))
             for pointer in sorted(frame.places):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
+from compiler.frontends.pattern import parse_kind
 from compiler.source import Document, pointer
 from vm.intrinsics import wildcard
 
@@ -192,27 +193,10 @@ class _Checker:
                 "T0502", spans.key_span(at + "/name"), "name is deprecated", "", "the newer form is names: […]"
             )
         kinds: list[str] = value.get("kinds") or []
+        for i, kind in enumerate(kinds):
+            self._kind_selector(kind, f"{at}/kinds/{i}")
         if "*" in kinds:
             self._wildcard(kinds, at + "/kinds")
-        elif self._background and self._rule.get("validate"):
-            for i, kind in enumerate(kinds):
-                if _subresource(kind):
-                    reporter.error(
-                        "T0310",
-                        spans.span(f"{at}/kinds/{i}"),
-                        f"{kind} is a subresource, which background scans do not read",
-                        "",
-                        "set spec.background: false",
-                    )
-        for i, kind in enumerate(kinds):
-            if kind.rsplit("/", 1)[-1] == _SCALE:
-                reporter.error(
-                    "T1401",
-                    spans.span(f"{at}/kinds/{i}"),
-                    f"{kind} is a subresource of several kinds and no kind by itself",
-                    "the kind it belongs to",
-                    "for example: Deployment/scale",
-                )
         if self._kind == "Policy" and value.get("namespaces"):
             reporter.error(
                 "T0204",
@@ -224,6 +208,27 @@ class _Checker:
         for field in ("selector", "namespaceSelector"):
             if (selector := value.get(field)) is not None:
                 self._selector(selector, f"{at}/{field}", name)
+
+    def _kind_selector(self, selector: str, at: str) -> None:
+        key = parse_kind(selector)
+        if key is None or key.kind == _SCALE:
+            self._reporter.error(
+                "T1401",
+                self._doc.spans.span(at),
+                f'"{selector}" is no selector of a kind'
+                if key is None
+                else f"{_SCALE} is a subresource of several kinds and no kind by itself",
+                "Kind, version/Kind or group/version/Kind, each with an optional /subresource",
+                "" if key is None else "for example: Deployment/scale",
+            )
+        elif key.subresource and self._background and self._rule.get("validate"):
+            self._reporter.error(
+                "T0310",
+                self._doc.spans.span(at),
+                f"{selector} is a subresource, which background scans do not read",
+                "",
+                "set spec.background: false",
+            )
 
     def _wildcard(self, kinds: list[str], at: str) -> None:
         place = self._doc.spans.span(f"{at}/{kinds.index('*')}")
@@ -313,14 +318,6 @@ class _Checker:
                 "a fixed text",
                 "use preconditions to compare with what the request says",
             )
-
-
-def _subresource(kind: str) -> bool:
-    """Whether a kind selector names a subresource: its last part is lower case or ``*``, or stands behind a dot."""
-    last = kind.rsplit("/", 1)[-1]
-    if "." in last:
-        return True
-    return "/" in kind and (last == "*" or last[:1].islower())
 
 
 def _texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
-from compiler.schema import condition_rules, match_rules, patch_rules
+from compiler.schema import condition_rules, match_rules, patch_rules, pattern_rules
 from compiler.source import Document, pointer
 
 Json: TypeAlias = Any
@@ -257,6 +257,10 @@ def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, repo
         reporter.error("T0202", spans.span(at + "/anyPattern"), "anyPattern must be a list of patterns", "a list")
     elif patterns == []:
         reporter.error("T0315", spans.span(at + "/anyPattern"), "anyPattern has no pattern", "a list of patterns")
+    for i, pattern in enumerate(patterns if type(patterns) is list else ()):
+        pattern_rules.check(doc, pattern, f"{at}/anyPattern/{i}", reporter)
+    if (pattern := validate.get("pattern")) is not None:
+        pattern_rules.check(doc, pattern, at + "/pattern", reporter)
     deny = validate.get("deny")
     if deny is not None and deny.get("conditions") is not None:
         condition_rules.check(doc, deny["conditions"], at + "/deny/conditions", reporter)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler import catalogue
+from compiler import catalogue, compile_policies
 from compiler.diagnostics import Diagnostic, Reporter, render, render_all
-from compiler.schema import read_policies
 from compiler.source import Span, load_documents
 from tests.support.golden import ROOT, Golden, GoldenCase, golden_cases
 
@@ -16,14 +15,20 @@ from tests.support.golden import ROOT, Golden, GoldenCase, golden_cases
 @pytest.mark.parametrize("case", golden_cases("diag"))
 def test_every_mistake_has_its_text(case: GoldenCase, golden: Golden) -> None:
     reporter = Reporter()
-    read_policies(load_documents(case.input, "p.yaml", reporter), reporter)
+    reporter.extend(compile_policies(load_documents(case.input, "p.yaml", reporter)).diagnostics)
     code = case.name.split()[0]
     if code in catalogue.CODES:
         assert code in {d.code for d in reporter.diagnostics}
     golden(case, render_all(reporter.diagnostics, {"p.yaml": case.input}))
 
 
-@pytest.mark.parametrize("code", sorted(catalogue.CODES))
+UNSHOWN = {
+    "T2001": "needs a policy of a size that no golden file should have",
+    "T2002": "says that the compiler itself is wrong",
+}
+
+
+@pytest.mark.parametrize("code", sorted(set(catalogue.CODES) - set(UNSHOWN)))
 def test_every_code_is_shown(code: str) -> None:
     shown = "\n".join(path.read_text(encoding="utf-8") for path in ROOT.glob("**/*.test"))
     assert f"{catalogue.CODES[code].severity}[{code}]" in shown
