@@ -158,6 +158,17 @@ class _FunctionEmitter:
         return True
 
     def branch(self, stmt: ir.If) -> bool:
+        if not stmt.other and _short(stmt.then):
+            # A way out this short is cheaper twice than a disjunction as a value.
+            match stmt.cond:
+                case ir.Or((_, _, *_) as found):
+                    for term in found:
+                        self.branch(ir.If(term, stmt.then))
+                    return True
+                case ir.Op("not", (ir.And((_, _, *_) as found),)):
+                    for term in found:
+                        self.branch(ir.If(negate(term), stmt.then))
+                    return True
         terms: tuple[ir.Expr, ...] = (stmt.cond,)
         match stmt.cond:
             case ir.And(found) if not stmt.other and 0 < len(found) <= _AND_AS_IFS:
@@ -315,6 +326,16 @@ class _FunctionEmitter:
             max_stack=self.max_stack,
             role=fn.role,
         )
+
+
+def _short(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a body is one way out of two or three instructions."""
+    match body:
+        case (ir.Break() | ir.Next(),):
+            return True
+        case (ir.Return(ir.Const() | ir.Local() | ir.Op(_, () | (ir.Const() | ir.Local(),))),):
+            return True
+    return False
 
 
 def _reads_first(stmt: ir.Stmt) -> str | None:

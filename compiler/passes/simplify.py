@@ -28,6 +28,7 @@ from compiler.ir.ops import (
     If,
     Invoke,
     Load,
+    Local,
     Module,
     Op,
     Or,
@@ -36,7 +37,7 @@ from compiler.ir.ops import (
     Stmt,
 )
 from compiler.ir.types import is_pure, kind_of
-from compiler.ir.walk import map_functions, rewrite_function, same
+from compiler.ir.walk import iter_exprs, map_functions, rewrite_function, same
 
 _KIND_TEST: Final = {"is_list": "L", "is_map": "M", "is_text": "S", "is_err": "E"}
 _KIND_CAST: Final = {
@@ -154,8 +155,24 @@ def _body(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for stmt in body:
         new = _stmt(stmt)
         changed = changed or len(new) != 1 or new[0] is not stmt
-        out.extend(new)
+        for s in new:
+            if out and (threaded := _threaded(out[-1], s)) is not None:
+                out[-1:] = threaded
+                changed = True
+            else:
+                out.append(s)
     return tuple(out) if changed else body
+
+
+def _threaded(first: Stmt, second: Stmt) -> tuple[Stmt, ...] | None:
+    """``x = choose(c, null, e); if is_null(x) return r`` leads straight to the return where ``c`` holds."""
+    match first, second:
+        case Set(name, Choose(cond, Const(None), other)), If(
+            Op("is_null", (Local(read),)), (Return(value),) as then, ()
+        ):
+            if read == name and not any(e == Local(name) for e in iter_exprs((Return(value),))):
+                return If(cond, then, (), second.at), Set(name, other, first.at), second
+    return None
 
 
 def _stmt(stmt: Stmt) -> tuple[Stmt, ...]:
