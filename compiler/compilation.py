@@ -32,6 +32,14 @@ class Compilation:
         self.passes: dict[str, float] = {}
 
     def run(self) -> CompileResult:
+        try:
+            return self.compiled()
+        except RecursionError:
+            # Trees are walked by recursion; what is this deep is either hostile or better written another way.
+            self.reporter.error("T2001", None, "the policies hold expressions that are nested too deeply to compile")
+            return self.result(None)
+
+    def compiled(self) -> CompileResult:
         with self.stage("schema"):
             policies, exceptions = read_policies(self.docs, self.reporter)
         if self.reporter.failed:
