@@ -222,7 +222,10 @@ class _Checker:
                 "" if key is None else "for example: Deployment/scale",
             )
         elif key.subresource and self._background and self._rule.get("validate"):
-            self._reporter.error(
+            # Only the cluster knows whether a custom kind serves the subresource, so there it is no error.
+            custom = "." in key.group and not key.group.endswith(".k8s.io")
+            report = self._reporter.warning if custom else self._reporter.error
+            report(
                 "T0310",
                 self._doc.spans.span(at),
                 f"{selector} is a subresource, which background scans do not read",

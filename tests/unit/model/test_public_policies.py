@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import fnmatch
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def _refused_files(test: dict[str, Any], folder: Path) -> Iterator[Path]:
                 checks = action.get("expect") or ()
                 fails = any((c.get("check") or {}).get("($error != null)") is True for c in checks)
                 path = folder / str(action.get("file", ""))
-                if fails and path.is_file() and "kind: ClusterPolicy" in path.read_text("utf-8"):
+                if fails and path.is_file() and re.search("^kind: (Cluster)?Policy$", path.read_text("utf-8"), re.M):
                     yield path
 
 
