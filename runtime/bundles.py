@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from vm.code import Module
     from vm.host import Imports
 
-MAGIC = b"THB1"
+FAMILY = b"THB"
+"""How bundles of every format start; the reader tells a newer format from a foreign file."""
 
 
 class BundleProblem(Exception):
@@ -83,7 +84,7 @@ def read_file(path: str | Path) -> bytes:
         data = Path(path).read_bytes()
     except OSError as error:
         raise BundleProblem(f"{path}: {reason(error)}") from None
-    if not data.startswith(MAGIC):
+    if not data.startswith(FAMILY):
         raise BundleProblem(f"{path}: is no bundle (a bundle starts with THB1)")
     return data
 
@@ -92,7 +93,7 @@ def is_bundle(path: Path) -> bool:
     """Whether a file starts as a bundle does; false when it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(FAMILY)) == FAMILY
     except OSError:
         return False
 

@@ -140,9 +140,9 @@ class Request:
         outer: dict[str, Any] = {"request": request}
         for path, value in (values or {}).items():
             outer = _merge(outer, _nested(split_path(path), value))
+            if type(outer["request"]) is not dict:
+                raise RequestError("a value would put something that is no map in the place of request")
         request = outer.pop("request")
-        if not isinstance(request, dict):
-            raise RequestError("a value replaces request by something that is no map")
         return _build(
             request,
             kind or (*split_api_version(_text(resource, "apiVersion")), _text(resource, "kind"), ""),

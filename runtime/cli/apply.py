@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.bundles import is_bundle, reason
 from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
-from runtime.cli.problem import Problem
+from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
     from runtime.cli.offline import Answer, Policies
@@ -180,7 +180,7 @@ def load(args: argparse.Namespace) -> Policies:
 
 
 def _refusal(errors: int) -> str:
-    return "1 error in the policies" if errors == 1 else f"{errors} errors in the policies"
+    return f"{counted(errors, 'error')} in the policies"
 
 
 class Writer:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.bundles import reason
-from runtime.cli.problem import Problem
+from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
     from compiler import CompileResult, Stats
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         bar.step("reading")
         files, read_diagnostics, texts = read_policies(args.policies)
         documents: list[Document] = [d for file in files for d in file.documents]
-        bar.step(f"compiling {len(documents)} documents")
+        bar.step(f"compiling {counted(len(documents), 'document')}")
         observer = _Printer(args.print_after, bar)
         if any(d.severity == "error" for d in read_diagnostics):
             result = None
@@ -85,7 +85,7 @@ def _refuse(diagnostics: Iterable[Diagnostic], texts: dict[str, str], *, quiet: 
     shown = [d for d in diagnostics if d.severity != "note"]
     errors = sum(d.severity == "error" for d in shown)
     details = "" if quiet else render_all(shown, texts, color=sys.stderr.isatty())
-    raise Problem("1 error, no bundle written" if errors == 1 else f"{errors} errors, no bundle written", details)
+    raise Problem(f"{counted(errors, 'error')}, no bundle written", details)
 
 
 def _write(path: str, bundle: bytes) -> None:
@@ -117,7 +117,8 @@ def _show(
     stats = result.stats
     rules = sum(p.rules for p in stats.policies)
     where = args.output or "checked, not written (no -o)"
-    print(f"{where}: {len(stats.policies)} policies, {rules} rules, {stats.bundle_bytes} bytes, {seconds * 1e3:.0f} ms")
+    held = f"{counted(len(stats.policies), 'policy', 'policies')}, {counted(rules, 'rule')}"
+    print(f"{where}: {held}, {stats.bundle_bytes} bytes, {seconds * 1e3:.0f} ms")
     if args.stats:
         for line in _stats_lines(stats):
             print(line)

@@ -9,3 +9,8 @@ class Problem(Exception):
     def __init__(self, text: str, details: str = "") -> None:
         super().__init__(text)
         self.details = details
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 policy``, ``2 policies``: a number with its word."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from runtime.cli.problem import Problem
+from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
     from runtime.cli.testfile import Check, Selector, TestDocument, TestRun
@@ -124,7 +124,8 @@ def _print_tables(
         if args.fail_only and not checks:
             continue
         print(f"Loading test  ( {ran.document.path} ) ...")
-        print(f"  Applying {len(ran.policies.loaded.policies)} policies to {_resources(ran)} resources ...")
+        applied = counted(len(ran.policies.loaded.policies), "policy", "policies")
+        print(f"  Applying {applied} to {counted(_resources(ran), 'resource')} ...")
         for refused in ran.policies.refused:
             print(f"  {refused.kind} {refused.name} is left out: {refused.reason}")
         print(table(_headings(args.detailed_results), _rows(checks, args), status=4, colour=colour))
