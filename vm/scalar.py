@@ -263,11 +263,20 @@ def _text_comparison(op: str, operand: str) -> Predicate:
     if op == "=":
         present = operand == "?*"  # right here: the field exists, whatever it holds
 
+        on_true, on_false = glob("true"), glob("false")
+
         def equal(value: Value) -> bool:
-            if type(value) is str:
+            t = type(value)
+            if t is str:
                 return glob(value)
+            if value is True:
+                return on_true
+            if value is False:
+                return on_false
+            if t is dict or t is list:
+                return present
             text = scalar_text(value)
-            return glob(text) if text is not None else present and type(value) in (dict, list)
+            return text is not None and glob(text)
 
         return equal
     if op == "!":

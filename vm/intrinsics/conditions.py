@@ -16,7 +16,9 @@ from vm.host import Meter
 from vm.intrinsics.duration import SECOND, parse_duration
 from vm.intrinsics.quantity import parse_quantity
 from vm.intrinsics.text import go_value
+from vm.intrinsics.wildcard import contains_wildcard
 from vm.intrinsics.wildcard import match as wildcard_match
+from vm.intrinsics.wildcard import matcher as wildcard_matcher
 from vm.scalar import parse_float, parse_int, range_matcher
 from vm.values import Value, json_equal
 
@@ -205,7 +207,7 @@ def _sign(a: float, b: float) -> int:
 def _set_operator(meter: Meter, key: Value, value: Value, *, all_keys: bool, inside: bool) -> bool:
     """The four set operators. What cannot be compared is false for all of them, also for the negated ones (quirk)."""
     if type(key) is list:
-        return _list_key(meter, [go_value(k) for k in key], value, all_keys=all_keys, inside=inside)
+        return _list_key(meter, _texts(key), value, all_keys=all_keys, inside=inside)
     if type(key) not in (str, bool, int, float):
         return False
     member = _scalar_member(meter, go_value(key), value)
@@ -216,7 +218,7 @@ def _scalar_member(meter: Meter, key: str, value: Value, *, ranges: bool = True)
     """Whether a scalar key is in the value; None when the value has no fitting type."""
     if type(value) is list:
         meter.charge(len(value))
-        return any(_alike(key, go_value(v)) for v in value)
+        return _member_of(_texts(value))(key)
     if type(value) is not str:
         return None
     if wildcard_match(value, key):
@@ -231,36 +233,48 @@ def _scalar_member(meter: Meter, key: str, value: Value, *, ranges: bool = True)
     return None if listed is None else key in listed
 
 
-def _list_key(meter: Meter, keys: list[str], value: Value, *, all_keys: bool, inside: bool) -> bool:
+def _list_key(meter: Meter, keys: tuple[str, ...], value: Value, *, all_keys: bool, inside: bool) -> bool:
     member: Callable[[str], bool]
     if type(value) is list:
-        values = tuple(go_value(v) for v in value)
-        meter.charge(len(keys) * len(values))
-        member = _member_of(values)
+        meter.charge(len(keys) * len(value))
+        member = _member_of(_texts(value))
     elif type(value) is str:
         if len(keys) == 1 and keys[0] == value:
             return inside
         listed = _json_texts(value)
         if listed is None and _is_json(value):
             return False
-        member = range_matcher(value) or _member_of(tuple(listed) if listed is not None else (value,))
+        member = range_matcher(value) or _member_of(listed if listed is not None else (value,))
     elif type(value) in (bool, int, float) and not all_keys:
         member = _member_of((go_value(value),))
     else:
         return False
-    found = [member(k) for k in keys]
     if inside:
-        return all(found) if all_keys else any(found)
-    return not any(found) if all_keys else not all(found)
+        return all(map(member, keys)) if all_keys else any(map(member, keys))
+    return not any(map(member, keys)) if all_keys else not all(map(member, keys))
 
 
+def _texts(values: list[Value]) -> tuple[str, ...]:
+    return tuple([v if type(v) is str else go_value(v) for v in values])
+
+
+@lru_cache(maxsize=1024)
 def _member_of(values: tuple[str, ...]) -> Callable[[str], bool]:
-    return lambda key: any(_alike(key, v) for v in values)
+    """Whether a key is like one of the values: equal, or one of the two matches the other as a wildcard."""
+    exact = frozenset(values)
+    globs = tuple(wildcard_matcher(v) for v in values if contains_wildcard(v))
 
+    def member(key: str) -> bool:
+        if key in exact:
+            return True
+        for glob in globs:
+            if glob(key):
+                return True
+        if "*" in key or "?" in key:
+            return any(map(wildcard_matcher(key), values))
+        return False
 
-def _alike(a: str, b: str) -> bool:
-    """Equal, or either one matches the other as a wildcard."""
-    return a == b or wildcard_match(a, b) or wildcard_match(b, a)
+    return member
 
 
 def _deprecated(meter: Meter, key: Value, value: Value, *, inside: bool) -> bool:
@@ -272,11 +286,12 @@ def _deprecated(meter: Meter, key: Value, value: Value, *, inside: bool) -> bool
     if type(value) is str:
         if len(key) == 1 and key[0] == value and type(key[0]) is str:
             return True  # Kyverno quirk: of both operators
-        value = _json_texts(value)
+        listed = _json_texts(value)
+        value = None if listed is None else list(listed)
     if value is None or type(value) is not list or any(type(x) is not str for x in (*key, *value)):
         return False
     meter.charge(len(key) + len(value))
-    missing = any(k not in set(value) for k in key)
+    missing = not set(key) <= set(value)
     return missing is not inside
 
 
@@ -292,9 +307,8 @@ def _decoded(text: str) -> tuple[bool, tuple[str, ...] | None]:
     return True, None
 
 
-def _json_texts(text: str) -> list[str] | None:
-    listed = _decoded(text)[1]
-    return None if listed is None else list(listed)
+def _json_texts(text: str) -> tuple[str, ...] | None:
+    return _decoded(text)[1]
 
 
 def _is_json(text: str) -> bool:

@@ -13,7 +13,7 @@ values.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -91,19 +91,12 @@ class _Walker:
             if type(resource) is not dict:
                 found = f"Expected {go_type(pattern)}, found {go_type(resource)}"
                 return _End("mismatch", f"pattern and resource have different structures. Path: {path}. {found}", path)
-            self._note_anchors(pattern, resource)
             return self._map(resource, pattern, path, depth)
         if type(pattern) is list:
             if type(resource) is not list:
                 return _overlay(path)
             return self._list(resource, pattern, path, depth, equality)
         return self._leaf(resource, pattern, path, equality)
-
-    def _note_anchors(self, pattern: dict[str, Any], resource: dict[str, Any]) -> None:
-        for key in pattern:
-            anchor = parse_anchor(key)
-            if anchor is not None and anchor[0] in ("", "^"):
-                self._seen[key] = self._seen.get(key, False) or anchor[1] in resource
 
     def _leaf(self, resource: Value, pattern: Value, path: str, equality: bool) -> _End | None:
         holds = self._predicate(pattern)
@@ -123,17 +116,33 @@ class _Walker:
         return compile_matcher(ScalarPattern(pattern))
 
     def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str, depth: int) -> _End | None:
-        if any(key == "metadata" or key.endswith("(metadata)") for key in pattern):
-            pattern = expand_in_metadata(pattern, resource)
+        plan = _plan(tuple(pattern))
+        for key, name in plan.noted:
+            self._seen[key] = self._seen.get(key, False) or name in resource
+        if plan.metadata:
+            expanded = expand_in_metadata(pattern, resource)
+            if expanded is not pattern:
+                pattern, plan = expanded, _plan(tuple(expanded))
+        if plan.anchored:
+            end = self._anchors(plan, resource, pattern, path, depth)
+            if end is not None:
+                return end
+        for key, is_global, name in plan.order(pattern):
+            if is_global:
+                end = self._anchored("<", name, resource, pattern[key], path, depth)
+            else:
+                end = self._plain(key, resource.get(key), pattern[key], path, depth)
+            if end is not None:
+                return end
+        return None
+
+    def _anchors(
+        self, plan: _Plan, resource: dict[str, Any], pattern: dict[str, Any], path: str, depth: int
+    ) -> _End | None:
         skips: list[_End] = []
         applied, direct = 0, False
-        plain = []
-        for key in sorted(pattern):
-            anchor = parse_anchor(key)
-            if anchor is None or anchor[0] in ("+", "<"):
-                plain.append(key)
-                continue
-            end = self._anchored(anchor, resource, pattern[key], path, depth)
+        for key, modifier, name in plan.anchored:
+            end = self._anchored(modifier, name, resource, pattern[key], path, depth)
             if end is None:
                 applied += 1
             elif end.code in _SKIPS:
@@ -141,27 +150,16 @@ class _Walker:
                 direct = direct or end.direct
             elif not direct:
                 return end
-        if skips and (direct or not applied):
-            return _gather(skips, path, direct)
-        for key in _visiting_order(plain, pattern):
-            end = self._plain(key, resource, pattern[key], path, depth)
-            if end is not None:
-                return end
-        return None
+        return _gather(skips, path, direct) if skips and (direct or not applied) else None
 
-    def _plain(self, key: str, resource: dict[str, Any], pattern: Value, path: str, depth: int) -> _End | None:
-        anchor = parse_anchor(key)
-        if anchor is not None and anchor[0] == "<":
-            return self._anchored(anchor, resource, pattern, path, depth)
-        value = resource.get(key)
+    def _plain(self, key: str, value: Value, pattern: Value, path: str, depth: int) -> _End | None:
         if pattern == "*" and type(pattern) is str:
             return None if value is not None else _End("mismatch", f"{path}/{key} not found", path)
         return self.element(value, pattern, f"{path}{key}/", depth + 1, False)
 
     def _anchored(
-        self, anchor: tuple[str, str], resource: dict[str, Any], pattern: Value, path: str, depth: int
+        self, modifier: str, key: str, resource: dict[str, Any], pattern: Value, path: str, depth: int
     ) -> _End | None:
-        modifier, key = anchor
         here = f"{path}{key}/"
         present = key in resource
         match modifier:
@@ -300,27 +298,59 @@ def _entry(pattern: dict[str, Any], name: str) -> tuple[str, Any] | None:
     return None
 
 
-def _visiting_order(keys: list[str], pattern: dict[str, Any]) -> list[str]:
-    """Keys are ascending; global anchors and keys with an anchor somewhere below go to the front one by one, which
-    turns their order round. Observable: a nested condition skips the rule before a plain sibling can fail it."""
-    front: list[str] = []
-    back = []
-    for key in keys:
-        anchor = parse_anchor(key)
-        if (anchor is not None and anchor[0] == "<") or has_anchors(pattern[key]):
-            front.insert(0, key)
-        else:
-            back.append(key)
-    return front + back
+class _Plan:
+    """What the keys of a pattern map say by themselves, worked out once for all maps with these keys.
+
+    ``anchored`` are the keys of the first phase as (key, modifier, name), in ascending order; ``noted`` those of them
+    that count as missing or met; ``plain`` the keys of the second phase as (key, is global anchor, name), ascending.
+    """
+
+    __slots__ = ("anchored", "has_globals", "metadata", "noted", "plain")
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        parsed = [(key, parse_anchor(key)) for key in sorted(keys)]
+        first = [(key, a[0], a[1]) for key, a in parsed if a is not None and a[0] not in ("+", "<")]
+        self.anchored = tuple(first)
+        self.noted = tuple((key, name) for key, modifier, name in first if modifier in ("", "^"))
+        self.plain = tuple(
+            (key, a is not None and a[0] == "<", a[1] if a is not None else key)
+            for key, a in parsed
+            if a is None or a[0] in ("+", "<")
+        )
+        self.has_globals = any(is_global for _, is_global, _ in self.plain)
+        self.metadata = any(key == "metadata" or (a is not None and a[1] == "metadata") for key, a in parsed)
+
+    def order(self, pattern: dict[str, Any]) -> Iterable[tuple[str, bool, str]]:
+        """The second phase in the order in which it is visited. Global anchors and keys with an anchor somewhere
+        below go to the front one by one, which turns their order round. Observable: a nested condition skips the rule
+        before a plain sibling can fail it."""
+        if len(self.plain) < 2 or not (self.has_globals or any(has_anchors(pattern[key]) for key, _, _ in self.plain)):
+            return self.plain
+        front: list[tuple[str, bool, str]] = []
+        back = []
+        for entry in self.plain:
+            if entry[1] or has_anchors(pattern[entry[0]]):
+                front.insert(0, entry)
+            else:
+                back.append(entry)
+        return front + back
+
+
+@lru_cache(maxsize=4096)
+def _plan(keys: tuple[str, ...]) -> _Plan:
+    return _Plan(keys)
 
 
 def has_anchors(pattern: Value) -> bool:
     """Whether an anchor that validation knows (all but ``+( )``) stands anywhere in a pattern."""
+    if type(pattern) is not dict and type(pattern) is not list:
+        return False
     pending = [pattern]
     while pending:
         node = pending.pop()
         if type(node) is dict:
-            if any((anchor := parse_anchor(key)) is not None and anchor[0] != "+" for key in node):
+            plan = _plan(tuple(node))
+            if plan.anchored or plan.has_globals:
                 return True
             pending.extend(node.values())
         elif type(node) is list:
