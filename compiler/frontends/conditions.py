@@ -15,6 +15,9 @@ from compiler.frontends.rule import RuleFrame, concat
 from compiler.frontends.template import lower_value
 from compiler.ir.build import FALSE, TRUE, all_of, negate
 from compiler.ir.ops import Const, Do, Expr, If, Invoke, Local, Op, Return, Set
+from vm.intrinsics.duration import parse_duration
+from vm.intrinsics.quantity import parse_quantity
+from vm.intrinsics.wildcard import contains_wildcard
 
 _OPERATORS: Final = {
     "equal": "equals",
@@ -121,7 +124,7 @@ class _Lowering:
             return
         # Kyverno quirk: the numeric handlers know their operators letter by letter, others in any case.
         known = "than" not in written.lower() or written in _EXACT
-        b.emit(Set(result, Invoke(f"cond.{operator}", (key, value)) if known else FALSE, pointer))
+        b.emit(Set(result, _operator(operator, key, value) if known else FALSE, pointer))
         self.note(condition, result)
 
     def operand(self, value: Any, pointer: str, side: str) -> Expr:
@@ -142,6 +145,25 @@ class _Lowering:
         held = Do(Op("append", (self.true, Const(message))))
         broken = Do(Op("append", (self.false, Const(message))))
         b.emit(If(Local(result), (held,), (broken,)))
+
+
+def _operator(name: str, key: Expr, value: Expr) -> Expr:
+    """The truth of one operator. A constant text that reads as nothing but itself needs no operator: it equals the same
+    text alone."""
+    if name in ("equals", "not_equals") and isinstance(value, Const) and _means_itself(value.value):
+        same = Op("equal", (key, value))
+        return same if name == "equals" else all_of([negate(Op("is_absent", (key,))), negate(same)])
+    return Invoke(f"cond.{name}", (key, value))
+
+
+def _means_itself(value: Any) -> bool:
+    """Whether a text is no duration, no quantity and no wildcard (semantics §9.1 compares those by their meaning)."""
+    return (
+        type(value) is str
+        and not contains_wildcard(value)
+        and parse_duration(value) is None
+        and parse_quantity(value) is None
+    )
 
 
 def joined(messages: Local | None, separator: str = "; ") -> Expr:

@@ -164,6 +164,8 @@ def _ordered(key: Value, value: Value, decide: Callable[[int], bool]) -> bool:
 
 
 def _compare(key: Value, value: Value) -> int | None:
+    if type(key) is int and type(value) is int:
+        return _sign(key, value)
     durations = _durations(key, value)
     if durations is not None:
         return _sign(*durations)
