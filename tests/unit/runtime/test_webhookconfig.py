@@ -1,0 +1,211 @@
+"""Webhook configurations hold exactly the kinds and operations in use (semantics §24)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Literal
+
+import pytest
+
+from runtime.config import Names, Settings
+from runtime.controllers.webhookconfig import (
+    WatchedPolicy,
+    WatchedRule,
+    WebhookConfigController,
+    build,
+    policy_configuration,
+)
+from runtime.k8s.client import Resource
+from runtime.k8s.discovery import Discovery, Entry
+from runtime.k8s.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from tests.unit.runtime.fake_api import FakeApi
+from vm.code import KindKey, MatchKey
+
+PODS = Resource("", "v1", "pods", "Pod")
+DISCOVERY = Discovery(
+    [
+        Entry(PODS),
+        Entry(Resource("", "v1", "pods", "PodExecOptions"), "exec"),
+        Entry(Resource("", "v1", "pods", "Pod"), "ephemeralcontainers"),
+        Entry(Resource("", "v1", "namespaces", "Namespace", namespaced=False)),
+        Entry(Resource("apps", "v1", "deployments", "Deployment")),
+        Entry(Resource("apps", "v1", "deployments", "Scale"), "scale"),
+        Entry(Resource("autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler")),
+        Entry(Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")),
+    ]
+)
+ALL = ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+
+
+def policy(
+    *keys: tuple[str, ...],
+    verb: Literal["validate", "mutate"] = "validate",
+    operations: tuple[str, ...] = (),
+    without: frozenset[str] = frozenset(),
+    failure: Literal["Fail", "Ignore"] = "Fail",
+    timeout: int = 10,
+    namespaced: bool = False,
+) -> WatchedPolicy:
+    matches = tuple(MatchKey(KindKey(*(k if len(k) == 4 else ("*", "*", k[0], ""))), operations) for k in keys)
+    return WatchedPolicy("p", namespaced, failure, timeout, (WatchedRule(verb, matches, without),))
+
+
+def rules(*policies: WatchedPolicy, verb: str = "validating", settings: Settings | None = None) -> Any:
+    made = build(policies, DISCOVERY, settings or Settings(), b"CA")
+    found = made.validating if verb == "validating" else made.mutating
+    return None if found is None else {w["name"]: w["rules"] for w in found["webhooks"]}
+
+
+def rule(group: str, version: str, resources: list[str], operations: list[str], scope: str = "Namespaced") -> Any:
+    return {
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "operations": operations,
+        "resources": resources,
+        "scope": scope,
+    }
+
+
+def test_nothing_in_use_is_no_configuration() -> None:
+    made = build([], DISCOVERY, Settings(), b"CA")
+    assert (made.validating, made.mutating) == (None, None)
+
+
+def test_pods_bring_their_ephemeral_containers() -> None:
+    assert rules(policy(("Pod",))) == {
+        "validate.kyverno.svc-fail": [rule("", "v1", ["pods", "pods/ephemeralcontainers"], ALL)]
+    }
+
+
+def test_mutation_watches_create_and_update() -> None:
+    mutating = policy(("Deployment",), verb="mutate")
+    assert rules(mutating) is None
+    assert rules(mutating, verb="mutating") == {
+        "mutate.kyverno.svc-fail": [rule("apps", "v1", ["deployments"], ["CREATE", "UPDATE"])]
+    }
+
+
+def test_operations_are_those_of_the_match_less_those_excluded() -> None:
+    assert rules(policy(("Namespace",), operations=("DELETE",)))["validate.kyverno.svc-fail"] == [
+        rule("", "v1", ["namespaces"], ["DELETE"], "Cluster")
+    ]
+    assert rules(policy(("Namespace",), without=frozenset({"DELETE", "CONNECT"})))["validate.kyverno.svc-fail"] == [
+        rule("", "v1", ["namespaces"], ["CREATE", "UPDATE"], "Cluster")
+    ]
+
+
+def test_policies_join_by_failure_policy_and_operations_add_up() -> None:
+    found = rules(
+        policy(("Deployment",), operations=("CREATE",)),
+        policy(("Deployment",), operations=("UPDATE",)),
+        policy(("Namespace",), failure="Ignore"),
+    )
+    assert found == {
+        "validate.kyverno.svc-ignore": [rule("", "v1", ["namespaces"], ALL, "Cluster")],
+        "validate.kyverno.svc-fail": [rule("apps", "v1", ["deployments"], ["CREATE", "UPDATE"])],
+    }
+
+
+def test_every_served_version_of_a_kind_is_there() -> None:
+    found = rules(policy(("HorizontalPodAutoscaler",)))["validate.kyverno.svc-fail"]
+    assert [r["apiVersions"] for r in found] == [["v1"], ["v2"]]
+    found = rules(policy(("autoscaling", "v2", "HorizontalPodAutoscaler", "")))["validate.kyverno.svc-fail"]
+    assert [r["apiVersions"] for r in found] == [["v2"]]
+
+
+def test_subresources_are_named_with_their_parent() -> None:
+    assert rules(policy(("*", "*", "Pod", "exec")))["validate.kyverno.svc-fail"] == [rule("", "v1", ["pods/exec"], ALL)]
+
+
+def test_a_wildcard_covers_what_others_name() -> None:
+    found = rules(policy(("*",)), policy(("Pod",)), policy(("Deployment",)))["validate.kyverno.svc-fail"]
+    assert [r["resources"] for r in found] == [["pods/ephemeralcontainers"], ["*"]]
+    assert found[1]["scope"] == "*"
+
+
+def test_a_namespaced_policy_sees_no_cluster_wide_kinds() -> None:
+    made = build([policy(("Namespace",), namespaced=True)], DISCOVERY, Settings(), b"CA")
+    assert made.validating is None
+    assert rules(policy(("*",), namespaced=True))["validate.kyverno.svc-fail"][0]["scope"] == "Namespaced"
+
+
+def test_an_unknown_kind_is_left_out_and_told() -> None:
+    made = build([policy(("Widget",), ("Namespace",))], DISCOVERY, Settings(), b"CA")
+    assert made.unknown == ("Widget",)
+    assert made.validating is not None
+
+
+@pytest.mark.parametrize(("timeouts", "want"), [((3,), 10), ((12, 20), 20), ((30,), 30), ((99,), 30)])
+def test_the_timeout_is_the_longest_up_to_thirty(timeouts: tuple[int, ...], want: int) -> None:
+    made = build([policy(("Pod",), timeout=t) for t in timeouts], DISCOVERY, Settings(), b"CA")
+    assert made.validating is not None
+    assert made.validating["webhooks"][0]["timeoutSeconds"] == want
+
+
+def test_fixed_fields_and_the_client_config() -> None:
+    made = build([policy(("Pod",)), policy(("Pod",), verb="mutate")], DISCOVERY, Settings(), b"CA")
+    assert made.validating is not None
+    assert made.mutating is not None
+    assert made.validating["metadata"] == {
+        "name": "kyverno-resource-validating-webhook-cfg",
+        "labels": {"webhook.kyverno.io/managed-by": "kyverno"},
+    }
+    (webhook,) = made.mutating["webhooks"]
+    assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert webhook["sideEffects"] == "NoneOnDryRun"
+    assert webhook["matchPolicy"] == "Equivalent"
+    assert webhook["admissionReviewVersions"] == ["v1"]
+    assert webhook["clientConfig"] == {
+        "service": {"name": "kyverno-svc", "namespace": "kyverno", "path": "/mutate/fail", "port": 443},
+        "caBundle": base64.b64encode(b"CA").decode(),
+    }
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "kyverno"]
+
+
+def test_other_names_and_an_address() -> None:
+    settings = Settings(names=Names("shadow", "elsewhere"), server_ip="192.0.2.7", port=8443)
+    made = build([policy(("Pod",))], DISCOVERY, settings, b"CA")
+    assert made.validating is not None
+    assert made.validating["metadata"]["name"] == "shadow-resource-validating-webhook-cfg"
+    (webhook,) = made.validating["webhooks"]
+    assert webhook["name"] == "validate.shadow.svc-fail"
+    assert webhook["clientConfig"]["url"] == "https://192.0.2.7:8443/validate/fail"
+
+
+def test_forcing_ignore_leaves_no_failing_webhook() -> None:
+    assert list(rules(policy(("Pod",)), settings=Settings(force_failure_policy_ignore=True))) == [
+        "validate.kyverno.svc-ignore"
+    ]
+
+
+def test_the_controller_writes_only_what_differs() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        controller = WebhookConfigController(api, Settings())
+        one = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA")
+        await controller.ensure(one, b"CA")
+        assert len(api.objects[VALIDATING_WEBHOOKS.plural]) == 2
+        api.calls.clear()
+        await controller.ensure(one, b"CA")
+        assert {verb for verb, _, _ in api.calls} == {"get"}
+        name = Names().resource_validating
+        # Someone edits it: it is put right.
+        edited = await api.get(VALIDATING_WEBHOOKS, name)
+        edited["webhooks"][0]["failurePolicy"] = "Ignore"
+        api.put(VALIDATING_WEBHOOKS, edited)
+        await controller.ensure(one, b"CA")
+        assert (await api.get(VALIDATING_WEBHOOKS, name))["webhooks"][0]["failurePolicy"] == "Fail"
+        await controller.ensure(build([], DISCOVERY, Settings(), b"CA"), b"CA")
+        assert list(api.objects[VALIDATING_WEBHOOKS.plural]) == [("", Names().policy_validating)]
+        await controller.remove()
+        assert not api.objects[VALIDATING_WEBHOOKS.plural]
+        assert not api.objects.get(MUTATING_WEBHOOKS.plural)
+
+    asyncio.run(main())
+
+
+def test_policies_are_asked_about_before_they_are_stored() -> None:
+    (webhook,) = policy_configuration(Settings(), b"CA")["webhooks"]
+    assert webhook["name"] == "validate-policy.kyverno.svc"
+    assert webhook["rules"][0]["operations"] == ["CREATE", "UPDATE"]
