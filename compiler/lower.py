@@ -40,7 +40,7 @@ from typing import Any
 from compiler.autogen import expand
 from compiler.diagnostics import Reporter
 from compiler.frontends.conditions import preconditions
-from compiler.frontends.match import applies, match_keys, matched
+from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, matched, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.rule import RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
@@ -82,6 +82,9 @@ def _entry(frame: RuleFrame) -> ir.Function:
     condition = applies(rule, frame.policy.namespace if frame.policy.kind == "Policy" else None)
     if condition != TRUE:
         b.ret_if(negate(condition), ir.Op("o_none"), frame.at("match"))
+    if reads_namespace_labels(rule):
+        text = "failed to match the rule: the labels of the namespace are not known"
+        b.ret_if(LABELS_UNKNOWN, ir.Op("o_error", (ir.Const(text),)), frame.at("match"))
     preconditions(frame)
     if rule.mutate is not None:
         lower_mutate(frame)
@@ -144,7 +147,7 @@ def _overrides(overrides: Iterable[Override]) -> list[dict[str, Any]]:
 
 def _exemption_entry(exception: ExceptionPolicy, name: str) -> ir.Function:
     builder = FunctionBuilder(name, result="B", role="exception")
-    builder.ret(matched(exception.match, operations=False))
+    builder.ret(matched(exception.match, exception=True))
     return builder.function()
 
 

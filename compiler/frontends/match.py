@@ -11,13 +11,21 @@ from typing import Final
 from compiler.frontends.pattern import parse_kind
 from compiler.frontends.rule import OPERATION, RESOURCE
 from compiler.ir.build import FALSE, all_of, any_of, negate
-from compiler.ir.ops import Const, Expr, Invoke, KindKey, Load, MatchKey, Op
+from compiler.ir.ops import And, Const, Expr, Invoke, KindKey, Load, MatchKey, Op
 from compiler.schema.model import Filter, MatchBlock, Rule
 
 ANY_KIND: Final = KindKey("*", "*", "*", "*")
 
 _KIND: Final = Load(("$kind",))
 _ADMISSION: Final = Load(("$admission",))
+_LABELS: Final = Load(("$namespaceLabels",))
+LABELS_UNKNOWN: Final = And(
+    (
+        Op("is_absent", (_LABELS,)),
+        negate(Op("is_empty", (Op("as_text", (Load(("$resource", "metadata", "namespace")),)),))),
+    )
+)
+"""The resource has a namespace and nobody could read its labels."""
 
 
 def applies(rule: Rule, namespace: str | None) -> Expr:
@@ -33,9 +41,10 @@ def applies(rule: Rule, namespace: str | None) -> Expr:
     return all_of(terms)
 
 
-def matched(block: MatchBlock, *, operations: bool = True) -> Expr:
-    """Whether a ``match`` block holds. Without ``operations`` these are left out (exceptions do not look at them)."""
-    filters = [_match_filter(f, operations) for f in block.filters]
+def matched(block: MatchBlock, *, exception: bool = False) -> Expr:
+    """Whether a ``match`` block holds. That of an exception does not look at operations, and frees nothing as long as the
+    labels of the namespace are unknown."""
+    filters = [_match_filter(f, exception) for f in block.filters]
     return all_of(filters) if block.mode == "all" else any_of(filters)
 
 
@@ -61,8 +70,18 @@ def match_keys(block: MatchBlock) -> tuple[MatchKey, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-def _match_filter(f: Filter, operations: bool) -> Expr:
-    terms = _resource_terms(f, operations)
+def reads_namespace_labels(rule: Rule) -> bool:
+    """Whether the match or exclude of a rule looks at the labels of the namespace."""
+    filters = (*rule.match.filters, *(rule.exclude.filters if rule.exclude else ()))
+    inner = tuple(f.exclude_resources for f in filters if f.exclude_resources is not None)
+    return any(f.namespace_selector is not None for f in (*filters, *inner))
+
+
+def _match_filter(f: Filter, exception: bool) -> Expr:
+    terms = _resource_terms(f, not exception)
+    if f.namespace_selector is not None and not exception:
+        # Unknown labels must not let a request slip past the rule: it counts as matched here and ends as an error.
+        terms = [any_of([LABELS_UNKNOWN, t]) if _is_namespace_selector(t) else t for t in terms]
     users = _user_terms(f)
     if users and f.has_resources:
         # In background mode nobody asks, so the user part of a match counts as met (Kyverno).
@@ -90,12 +109,15 @@ def _resource_terms(f: Filter, operations: bool = True) -> list[Expr]:
     if f.labels:
         terms.append(_test("selector", {"matchLabels": dict(f.labels)}))
     if f.namespace_selector is not None:
-        labels = Load(("$namespaceLabels",))
-        terms.append(Invoke("match.namespace_selector", (RESOURCE, labels, Const(f.namespace_selector))))
+        terms.append(Invoke("match.namespace_selector", (RESOURCE, _LABELS, Const(f.namespace_selector))))
     if f.exclude_resources is not None and not f.exclude_resources.empty:
         inner = f.exclude_resources
         terms.append(negate(all_of([*_resource_terms(inner), *_user_terms(inner)])))
     return terms
+
+
+def _is_namespace_selector(term: Expr) -> bool:
+    return isinstance(term, Invoke) and term.name == "match.namespace_selector"
 
 
 def _user_terms(f: Filter) -> list[Expr]:

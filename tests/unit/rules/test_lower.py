@@ -204,7 +204,11 @@ def test_preconditions(preconditions: str, expected: tuple[str, str]) -> None:
             {"namespace_labels": {"zone": "a"}},
             True,
         ),
-        ("any: [{resources: {kinds: [Pod], namespaceSelector: {matchLabels: {zone: a}}}}]", {}, False),
+        (
+            "any: [{resources: {kinds: [Pod], namespaceSelector: {matchLabels: {zone: a}}}}]",
+            {"namespace_labels": {}},
+            False,
+        ),
         (
             "any: [{resources: {kinds: [Pod]}, clusterRoles: [admin]}]",
             {"user": UserInfo(cluster_roles=("admin",))},
@@ -216,6 +220,15 @@ def test_preconditions(preconditions: str, expected: tuple[str, str]) -> None:
 )
 def test_match(match: str, request_: dict[str, Any], expected: bool) -> None:
     assert (run(rule_policy(f"match: {{{match}}}\n{PATTERN}"), **request_)[0] == "pass") is expected
+
+
+def test_unknown_labels_of_the_namespace_are_an_error_and_no_mismatch() -> None:
+    wanted = "[{resources: {kinds: [Pod], %snamespaceSelector: {matchLabels: {zone: a}}}}]"
+    unknown = ("error", "failed to match the rule: the labels of the namespace are not known")
+    assert run(rule_policy(f"match: {{any: {wanted % ''}}}\n{PATTERN}")) == unknown
+    assert run(rule_policy(f"exclude: {{any: {wanted % ''}}}\n{PATTERN}")) == unknown
+    assert run(rule_policy(f"match: {{any: {wanted % 'names: [db], '}}}\n{PATTERN}"))[0] == "none"
+    assert run(rule_policy(f"match: {{any: {wanted % ''}}}\n{PATTERN}"), namespace_labels={"zone": "a"})[0] == "pass"
 
 
 @pytest.mark.parametrize(
