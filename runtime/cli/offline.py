@@ -196,7 +196,7 @@ def offline_request(
             resource,
             operation,
             user=user,
-            namespace_labels=values.labels(namespace),
+            namespace_labels=values.labels(namespace) or {},  # offline, what no values file says is not there
             values=variables,
             kind=full_kind,
         )
