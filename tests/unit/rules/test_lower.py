@@ -299,3 +299,14 @@ def test_the_place_sign_reads_the_object_at_the_same_place() -> None:
     found = result_of(policy)
     assert found is not None
     assert found.patched["metadata"]["labels"] == {"app": "web-x"}
+
+
+def test_a_violation_that_was_there_before_stands_when_the_rule_is_for_updates_alone() -> None:
+    enforced = PATTERN.replace("message: M", "message: M, failureAction: Enforce")
+    bad = pod(metadata__labels={})
+    fail = "validation error: M. rule r failed at path /metadata/labels/app/"
+    allowed = "skipping the rule evaluation as pre-existing violations are allowed"
+    assert run(rule_policy(enforced), bad, operation="UPDATE", old=bad) == ("skip", allowed)
+    assert run(rule_policy(enforced), bad, operation="UPDATE", old=POD) == ("fail", fail)
+    updates = "match: {any: [{resources: {kinds: [Pod], operations: [UPDATE]}}]}"
+    assert run(rule_policy(f"{updates}\n{enforced}"), bad, operation="UPDATE", old=bad) == ("fail", fail)
