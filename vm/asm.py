@@ -1,7 +1,9 @@
-"""Text to code: the assembler behind the VM's own tests and fuzz targets. Reads what ``vm.disasm`` prints, and shorter forms.
+"""Text to code: the assembler behind the VM's own tests and fuzz targets. Reads what ``vm.disasm`` prints, and shorter
+forms.
 
-Operands may be spelled out (``get "spec"``, ``path request.object.spec``, ``invoke jmes.length``, ``call helper``): what is not in its table
-yet is added. ``#3`` is an entry by number. A function's stack claim may be left out; it is then 16. ``;`` begins a comment.
+Operands may be spelled out (``get "spec"``, ``path request.object.spec``, ``invoke jmes.length``, ``call helper``):
+what is not in its table yet is added. ``#3`` is an entry by number. A function's stack claim may be left out; it is
+then 16. ``;`` begins a comment.
 
 ::
 

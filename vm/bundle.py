@@ -17,12 +17,12 @@
     8 CODE     [[function...], [init function of a cell...]]
     9 DEBUG    [[[file, [[line, text]...]]...], [[pc delta, file, line, column...]...]]   optional
 
-All msgpack is canonical (``vm.packing``). A section that a reader does not know is refused unless its flag 1 (optional) is set; a
-bundle of another format version is refused by name. Nothing in the sections before DEBUG depends on it.
+All msgpack is canonical (``vm.packing``). A section that a reader does not know is refused unless its flag 1
+(optional) is set; a bundle of another format version is refused by name. Nothing in the sections before DEBUG depends
+on it.
 
-``compiler.bundle_writer`` calls :func:`encode_module`, ``runtime.bundles`` calls :func:`read_bundle`. Any bad input is one
-:class:`BundleError`.
-"""
+``compiler.bundle_writer`` calls :func:`encode_module`, ``runtime.bundles`` calls :func:`read_bundle`. Any bad input is
+one :class:`BundleError`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ _INT: Final = 1 << 32
 
 
 class BundleError(Exception):
-    """Why bytes are no bundle that can be used. ``code`` is one of :data:`BUNDLE_ERRORS`, ``offset`` where it was seen."""
+    """Why bytes are no bundle that can be used. ``code`` is one of :data:`BUNDLE_ERRORS`, ``offset`` where it was
+    seen."""
 
     def __init__(self, code: str, detail: str, offset: int = 0) -> None:
         super().__init__(f"{detail} (at byte {offset})")
@@ -295,10 +296,6 @@ def _signature(data: bytes, at: int, digest: bytes, limits: ReadLimits, trust: T
     return key_id
 
 
-def _natural(n: int) -> bool:
-    return 0 <= n < _INT
-
-
 class _Reader:
     """Turns decoded msgpack into records; every mismatch of form is one :class:`BundleError`."""
 
@@ -311,25 +308,20 @@ class _Reader:
         return BundleError(code, f"{self.where}: {what}", self.offset)
 
     def shape(self, value: Any, *types: type) -> list[Any]:
-        """A list of exactly these types."""
+        """A list of exactly these types, integers not negative and below 2**32."""
         if type(value) is not list or len(value) != len(types):
             raise self.fail(f"a list of {len(types)} parts is wanted")
-        for x, t in zip(value, types, strict=True):
-            if not self.fits(x, t):
-                raise self.fail("a part is of another type than the format says")
+        if tuple(map(type, value)) != types or not all(0 <= x < _INT for x in value if type(x) is int):
+            raise self.fail("a part is of another type than the format says")
         return value
 
     def every(self, value: Any, t: type) -> list[Any]:
         """A list of any length, all of one type."""
         if type(value) is not list:
             raise self.fail("a list is wanted")
-        if not all(self.fits(x, t) for x in value):
+        if value and (set(map(type, value)) != {t} or (t is int and not (min(value) >= 0 and max(value) < _INT))):
             raise self.fail("a part is of another type than the format says")
         return value
-
-    def fits(self, x: Any, t: type[Any]) -> bool:
-        n: Any = x
-        return type(x) is t and (t is not int or _natural(n))
 
     def module(self, frame: Any) -> Module:
         if type(frame) is not list or not frame:

@@ -1,9 +1,8 @@
 """The in-memory form of a bundle: code objects, side tables, and what POLICY says of policies, rules and exemptions.
 
-``compiler.emit`` makes a :class:`Module`, ``vm.bundle`` turns it into bytes and back, ``vm.verify`` proves it. The policy
-records mirror those of the IR, with function indexes in place of function names. Everything here is frozen; a module is
-shared by all requests.
-"""
+``compiler.emit`` makes a :class:`Module`, ``vm.bundle`` turns it into bytes and back, ``vm.verify`` proves it. The
+policy records mirror those of the IR, with function indexes in place of function names. Everything here is frozen; a
+module is shared by all requests."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An intrinsic that the code calls, by name and the version of its meaning; resolved when the module is verified."""
+    """An intrinsic that the code calls, by name and the version of its meaning; resolved when the module is
+    verified."""
 
     name: str
     version: int = 1
@@ -75,7 +75,8 @@ class CodeObject:
 
 @dataclass(frozen=True, slots=True, order=True)
 class KindKey:
-    """A kind selector: group, version, kind and subresource may hold wildcards; "" as subresource is the object itself."""
+    """A kind selector: group, version, kind and subresource may hold wildcards; "" as subresource is the object
+    itself."""
 
     group: str
     version: str
@@ -114,8 +115,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A policy exception: (policy or None for any, rule name with wildcards) pairs and the function ``() -> B`` that says
-    whether it applies."""
+    """A policy exception: (policy or None for any, rule name with wildcards) pairs and the function ``() -> B`` that
+    says whether it applies."""
 
     name: str
     namespace: str
@@ -152,7 +153,8 @@ class CodeSpan:
 
 @dataclass(frozen=True, slots=True)
 class Debug:
-    """The strippable part: nothing that a rule answers depends on it. ``spans`` has one tuple a function, by rising pc."""
+    """The strippable part: nothing that a rule answers depends on it. ``spans`` has one tuple a function, by rising
+    pc."""
 
     files: tuple[SourceFile, ...] = ()
     spans: tuple[tuple[CodeSpan, ...], ...] = ()
@@ -161,8 +163,8 @@ class Debug:
 @dataclass(frozen=True, slots=True)
 class Module:
     """A bundle in memory. ``patterns`` are JSON forms of ``vm.scalar.ScalarPattern``; ``cells`` are the init functions
-    of the context cells; ``index`` is :func:`build_index` of the policies; ``extra`` are optional sections that this version
-    does not know, as (number, bytes)."""
+    of the context cells; ``index`` is :func:`build_index` of the policies; ``extra`` are optional sections that this
+    version does not know, as (number, bytes)."""
 
     constants: tuple[Value, ...] = ()
     paths: tuple[PathKey, ...] = ()
@@ -180,8 +182,8 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedModule:
-    """A module as read, whose bytes are sound but whose code nobody has checked. ``key_id`` names the key whose signature
-    held, None when the bundle was not signed or no trust was asked for."""
+    """A module as read, whose bytes are sound but whose code nobody has checked. ``key_id`` names the key whose
+    signature held, None when the bundle was not signed or no trust was asked for."""
 
     module: Module
     digest: bytes = b""
@@ -206,7 +208,8 @@ def build_index(policies: Iterable[Policy]) -> tuple[IndexEntry, ...]:
 
 
 def const_kind(value: Value) -> str:
-    """Static kind of a constant: its own for bool, int, text, list, map and error, ``V`` for null, floats and the rest."""
+    """Static kind of a constant: its own for bool, int, text, list, map and error, ``V`` for null, floats and the
+    rest."""
     return _CONST_KINDS.get(type(value), "V")
 
 

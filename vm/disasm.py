@@ -1,9 +1,8 @@
 """Code to text, driven by the instruction table: what ``thesmos inspect --disasm`` prints and ``vm.asm`` reads back.
 
-``assemble(disassemble(m))`` is ``m``, for any module. An operand is printed as what it stands for when that names the entry of its
-table, else as ``#number``. Bytes that are no instruction are printed as ``bytes`` in hex, so that broken code can be looked at
-too. The policy lines that code came from stand above it as comments.
-"""
+``assemble(disassemble(m))`` is ``m``, for any module. An operand is printed as what it stands for when that names the
+entry of its table, else as ``#number``. Bytes that are no instruction are printed as ``bytes`` in hex, so that broken
+code can be looked at too. The policy lines that code came from stand above it as comments."""
 
 from __future__ import annotations
 
@@ -29,7 +28,8 @@ STEP: Final = re.compile(r"[A-Za-z_$][\w$]*")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The tables of a module that operands point into, and for each the number that a spelled-out operand finds again."""
+    """The tables of a module that operands point into, and for each the number that a spelled-out operand finds
+    again."""
 
     constants: Sequence[Value]
     paths: Sequence[tuple[str, ...]]

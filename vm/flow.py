@@ -2,14 +2,13 @@
 
 Each stack place and local holds a kind, an *owner* and a *depth*.
 
-The owner stands for the one list or map that this function made and may still change. It is lost as soon as another name for the
-container could exist that the verifier does not follow (it was put into another container, handed to a function, gone
-over by a loop). So changing instructions never reach the request, a constant, a container under iteration or the
-container itself: values stay free of cycles and every loop ends.
+The owner stands for the one list or map that this function made and may still change. It is lost as soon as another
+name for the container could exist that the verifier does not follow (it was put into another container, handed to a
+function, gone over by a loop). So changing instructions never reach the request, a constant, a container under
+iteration or the container itself: values stay free of cycles and every loop ends.
 
-The depth counts the layers of lists and maps that the program has built around its inputs. A loop that would add a layer
-each time round is refused; no verified program can make a value that a recursive body could not walk.
-"""
+The depth counts the layers of lists and maps that the program has built around its inputs. A loop that would add a
+layer each time round is refused; no verified program can make a value that a recursive body could not walk."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from typing import Final, TypeAlias
 from vm.catalogue import Intrinsic
 from vm.code import MAX_STACK, CodeObject
 from vm.host import HOST_CALLS
-from vm.isa import Imm, kind_join, kind_le
+from vm.isa import OPS, Imm, kind_join, kind_le
 from vm.structure import Structure, VerifyError
 
 MAX_DEPTH: Final = 64
@@ -71,8 +70,8 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """What the run found: the highest stack, values to drop before a ``break`` or ``next``, operands of intrinsics that the
-    program built (they are measured before the call), and the depths."""
+    """What the run found: the highest stack, values to drop before a ``break`` or ``next``, operands of intrinsics
+    that the program built (they are measured before the call), and the depths."""
 
     max_stack: int
     drops: dict[int, int]
@@ -89,31 +88,65 @@ class _Loop:
     nexts: list[Values] = field(default_factory=list)
 
 
+_WORDS: Final = {
+    Imm.CONST: "constant",
+    Imm.KEY: "constant",
+    Imm.LOCAL: "local",
+    Imm.FUNC: "function",
+    Imm.IMPORT: "import",
+    Imm.PATH: "path",
+    Imm.PATTERN: "pattern",
+    Imm.UINT: "number",
+    Imm.ARITY: "arity",
+    Imm.CELL: "cell",
+    Imm.HOST: "host call",
+}
+_IMMS: Final = {op.name: tuple(list(_WORDS).index(imm) for imm in op.imm) for op in OPS if op.imm}
+_KEY: Final = list(_WORDS).index(Imm.KEY)
+
+
 def check_immediates(fn: CodeObject, struct: Structure, tables: Tables, *, may_await: bool) -> None:
     """Every immediate points at something of the right kind. Raises :class:`VerifyError` ``immediate``, ``suspend``."""
     kinds = tables.const_kinds
-    limits = {
-        Imm.CONST: (len(kinds), "constant"),
-        Imm.KEY: (len(kinds), "constant"),
-        Imm.LOCAL: (len(fn.locals), "local"),
-        Imm.FUNC: (len(tables.functions), "function"),
-        Imm.IMPORT: (len(tables.imports), "import"),
-        Imm.PATH: (tables.paths, "path"),
-        Imm.PATTERN: (tables.patterns, "pattern"),
-        Imm.UINT: (MAX_STACK + 1, "number"),
-        Imm.ARITY: (2, "arity"),
-        Imm.CELL: (len(tables.cells), "cell"),
-        Imm.HOST: (len(HOST_CALLS), "host call"),
-    }
-    for ins in struct.instrs:
-        for imm, n in zip(ins.op.imm, (ins.a, ins.b), strict=False):
-            limit, word = limits[imm]
-            if n >= limit:
-                raise VerifyError("immediate", f"{ins.op.name}: no {word} has number {n}", fn.name, ins.pc)
-            if imm is Imm.KEY and kinds[n] != "S":
-                raise VerifyError("immediate", f"{ins.op.name}: constant {n} is no text", fn.name, ins.pc)
-        if ins.op.name == "await" and not may_await:
-            raise VerifyError("suspend", "await stands outside the init function of a cell", fn.name, ins.pc)
+    limits = (
+        len(kinds),
+        len(kinds),
+        len(fn.locals),
+        len(tables.functions),
+        len(tables.imports),
+        tables.paths,
+        tables.patterns,
+        MAX_STACK + 1,
+        2,
+        len(tables.cells),
+        len(HOST_CALLS),
+    )
+    for pc, op, a, b in struct.instrs:
+        imms = _IMMS.get(op.name)
+        if imms is None:
+            continue
+        n = a
+        for imm in imms:
+            if n >= limits[imm]:
+                word = list(_WORDS.values())[imm]
+                raise VerifyError("immediate", f"{op.name}: no {word} has number {n}", fn.name, pc)
+            if imm == _KEY and kinds[n] != "S":
+                raise VerifyError("immediate", f"{op.name}: constant {n} is no text", fn.name, pc)
+            n = b
+        if op.name == "await" and not may_await:
+            raise VerifyError("suspend", "await stands outside the init function of a cell", fn.name, pc)
+
+
+_PICTURES: Final = {
+    op.name: (
+        op.pops[::-1],
+        op.pushes[0] if op.pushes else "",
+        bool(op.pushes) and op.pushes[0] not in _ATOMS,
+        op.name in _INNER,
+    )
+    for op in OPS
+}
+"""By name: kinds popped, top first; the kind pushed; whether it may hold an operand; whether it only looks inside."""
 
 
 class Flow:
@@ -153,7 +186,7 @@ class Flow:
             raise self.fail("height", "too few values on the stack of this block", at)
         top = v.pop()
         assert top is not None  # only locals may be None
-        if not kind_le(top[0], kind):
+        if top[0] != kind and not kind_le(top[0], kind):
             raise self.fail("kind", f"takes {kind}, not {top[0]}", at)
         return top
 
@@ -189,7 +222,7 @@ class Flow:
             ins = instrs[i]
             op = ins.op
             name = op.name
-            if name in ("end", "else"):
+            if name == "end" or name == "else":
                 return i, v
             if v is None:
                 raise self.fail("unreachable", "stands behind the end of its block", i)
@@ -206,20 +239,19 @@ class Flow:
 
     def plain(self, i: int, v: Values) -> None:
         """An instruction whose stack picture says all."""
-        op = self.instrs[i].op
-        pushes = op.pushes
-        result = pushes[0] if pushes else ""
+        pops, result, holds, inner = _PICTURES[self.instrs[i].op.name]
         depth = 0
-        for kind in reversed(op.pops):
+        for kind in pops:
             x = self.pop(v, kind, i)
             if x[2] > depth:
                 depth = x[2]
-            if x[1] is not None and result and result not in _ATOMS and op.name not in _INNER:
+            if holds and x[1] is not None and not inner:
                 self.release(v, x)
         if result:
-            if depth and op.name in _INNER:
-                depth -= 1
-            self.push(v, (result, None, 0 if result in _ATOMS else depth), i)
+            if not holds or not depth:
+                self.push(v, _PLAIN[result], i)
+            else:
+                self.push(v, (result, None, depth - 1 if inner else depth), i)
 
     def const(self, i: int, v: Values) -> tuple[int, Values]:
         self.push(v, _PLAIN[self.tables.const_kinds[self.instrs[i].a]], i)

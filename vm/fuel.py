@@ -1,8 +1,7 @@
 """Fuel for work whose size is known only at run time; both tiers charge it through these functions, at the same points.
 
-The fuel of straight code is summed by the verifier (``vm.structure``). What goes over data (comparing, joining, writing as
-text, sorting keys, intrinsics that say so in their catalogue entry) pays for the data on top.
-"""
+The fuel of straight code is summed by the verifier (``vm.structure``). What goes over data (comparing, joining,
+writing as text, sorting keys, intrinsics that say so in their catalogue entry) pays for the data on top."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ SIZED: Final = frozenset({str, list, dict})
 
 
 def measure(v: Value, meter: Meter) -> None:
-    """Charges for every node and character of a value that the program built: it may hold the same part many times over."""
+    """Charges for every node and character of a value that the program built: it may hold the same part many times
+    over."""
     t = type(v)
     if t is not list and t is not dict:
         if t is str:
@@ -42,7 +42,8 @@ def measure(v: Value, meter: Meter) -> None:
 
 
 def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: list[Value], meter: Meter) -> None:
-    """What an intrinsic owes for its operands: the length of those its catalogue entry lists, all of those built here."""
+    """What an intrinsic owes for its operands: the length of those its catalogue entry lists, all of those built
+    here."""
     n = 0
     for i in sized:
         v = args[i]

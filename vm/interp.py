@@ -1,8 +1,10 @@
-"""Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means in time.
+"""Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction
+means in time.
 
-:func:`interpret` lays out each function once as a list of triples ``(number, a, b)``: jumps resolved, ``end`` of an ``if`` gone, immediates
-replaced by what they stand for, conditions going straight to the arm they decide for. One generator runs them all, with frames of its own
-for calls, so that an ``await`` anywhere suspends the whole run by one ``yield``. ``runtime.policyset`` and the tests call it.
+:func:`interpret` lays out each function once as a list of triples ``(number, a, b)``: jumps resolved, ``end`` of an
+``if`` gone, immediates replaced by what they stand for, conditions going straight to the arm they decide for. One
+generator runs them all, with frames of its own for calls, so that an ``await`` anywhere suspends the whole run by one
+``yield``. ``runtime.policyset`` and the tests call it.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
 """
@@ -32,8 +34,8 @@ class Program(Protocol):
         """Runs a function that cannot suspend. ``ValueError`` for one that may."""
 
 
-# Numbers of the laid-out code, the commonest first: the loop finds them in this order. An if, alone or fused with the test
-# before it, has both its targets.
+# Numbers of the laid-out code, the commonest first: the loop finds them in this order. An if, alone or fused with the
+# test before it, has both its targets.
 _LOCAL_GET, _LOCAL, _SET, _IF, _PATH, _IF_LEAF, _JUMP, _GET = range(8)
 _IF_ABSENT, _IF_MISSING, _IF_LIST, _IF_MAP, _IF_TEXT, _IF_TRUE, _IF_EMPTY, _NEXT_ELEMENT, _RET, _CONST = range(8, 18)
 _ONE, _TEE, _INVOKE_1, _INVOKE_2, _INVOKE, _CALL, _TWO, _ONE_IMM, _POP, _ZERO, _LEAF = range(18, 29)
@@ -360,8 +362,8 @@ class _Layout:
         return self.out
 
     def thread(self, place: int) -> None:
-        """Lets what decides an ``if`` go straight to its arms. Works from the end, so that chains of conditions collapse:
-        ``is_text`` before ``if`` becomes one instruction, ``true`` before ``if`` a jump."""
+        """Lets what decides an ``if`` go straight to its arms. Works from the end, so that chains of conditions
+        collapse: ``is_text`` before ``if`` becomes one instruction, ``true`` before ``if`` a jump."""
         out = self.out
         number, a, _ = out[place]
         at = place + 1

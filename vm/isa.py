@@ -1,14 +1,13 @@
 """The instruction set: one table, from which numbers, codec, verifier, assembler, disassembler, fuel, reference page
 and the generated code all follow.
 
-Each row has a stack picture ``pops NAME pushes`` in static kinds, e.g. ``"V get V"``. Kinds form a lattice: ``V`` (any value,
-errors and MISSING included) lies above ``B`` (bool), ``I`` (int), ``S`` (text), ``L`` (list), ``M`` (map), ``E`` (error value);
-``O`` (outcome) stands alone. An operand of kind K accepts any kind below K. ``IF`` takes only ``B``, so that a
-JMESPath value can never be used as a condition by accident and generated code may say ``if x:``.
+Each row has a stack picture ``pops NAME pushes`` in static kinds, e.g. ``"V get V"``. Kinds form a lattice: ``V`` (any
+value, errors and MISSING included) lies above ``B`` (bool), ``I`` (int), ``S`` (text), ``L`` (list), ``M`` (map),
+``E`` (error value); ``O`` (outcome) stands alone. An operand of kind K accepts any kind below K. ``IF`` takes only
+``B``, so that a JMESPath value can never be used as a condition by accident and generated code may say ``if x:``.
 
-Control is structured (``if else end``, ``each end``, ``break``, ``next``, ``ret``), calls are acyclic, so that every verified
-program ends.
-"""
+Control is structured (``if else end``, ``each end``, ``break``, ``next``, ``ret``), calls are acyclic, so that every
+verified program ends."""
 
 from __future__ import annotations
 
@@ -97,22 +96,89 @@ OPS: Final[tuple[Op, ...]] = (
     Op(0x11, "else", (), "else", "starts the second arm", effect=_C),
     Op(0x12, "end", (), "end", "ends an if or a loop", effect=_C),
     Op(0x13, "each", (I_.LOCAL,), "L each", "runs the block for each element, bound to a local", effect=_C),
-    Op(0x14, "each_index", (I_.LOCAL, I_.LOCAL), "L each_index", "each, with the element and its index bound", effect=_C),
+    Op(
+        0x14,
+        "each_index",
+        (I_.LOCAL, I_.LOCAL),
+        "L each_index",
+        "each, with the element and its index bound",
+        effect=_C,
+    ),
     Op(0x15, "each_pair", (I_.LOCAL, I_.LOCAL), "M each_pair", "for each key (in sorted order) and value", effect=_C),
     Op(0x16, "break", (), "break", "leaves the innermost loop", effect=_C),
     Op(0x17, "next", (), "next", "goes on with the next element of the innermost loop", effect=_C),
     Op(0x18, "ret", (), "V ret", "returns the top; its kind is at most the function's result kind", effect=_C),
-    Op(0x19, "call", (I_.FUNC,), "call V", "calls a function; pops its parameters, pushes its result kind", fuel=2, effect=_C),
-    Op(0x1A, "invoke", (I_.IMPORT,), "invoke V", "calls an intrinsic; kinds and fuel are its catalogue entry's", fuel=2),
+    Op(
+        0x19,
+        "call",
+        (I_.FUNC,),
+        "call V",
+        "calls a function; pops its parameters, pushes its result kind",
+        fuel=2,
+        effect=_C,
+    ),
+    Op(
+        0x1A, "invoke", (I_.IMPORT,), "invoke V", "calls an intrinsic; kinds and fuel are its catalogue entry's", fuel=2
+    ),
     # 20-2F access. A key that is not there, or a value that is no map, gives MISSING.
-    Op(0x20, "path", (I_.PATH,), "path V", "the value at a constant path of the root; MISSING when a step is not there"),
-    Op(0x21, "get", (I_.KEY,), "V get V", "a field of a map", tier2="({0}.get({a}, MISSING) if type({0}) is dict else MISSING)"),
-    Op(0x22, "local_get", (I_.LOCAL, I_.KEY), "local_get V", "a field of a local", tier2="({a}.get({b}, MISSING) if type({a}) is dict else MISSING)"),
-    Op(0x23, "index", (), "V I index V", "an element of a list by position, from the end when negative; MISSING beyond it"),
-    Op(0x24, "as_list", (), "V as_list L", "the list, or an empty one for any other value", tier2="({0} if type({0}) is list else [])"),
-    Op(0x25, "as_map", (), "V as_map M", "the map, or an empty one for any other value", tier2="({0} if type({0}) is dict else {{}})"),
-    Op(0x26, "absent_null", (), "V absent_null V", "null for MISSING, any other value as it is", tier2="(None if {0} is MISSING else {0})"),
-    Op(0x27, "as_text", (), "V as_text S", "the text, or an empty one for any other value", tier2="({0} if type({0}) is str else '')"),
+    Op(
+        0x20, "path", (I_.PATH,), "path V", "the value at a constant path of the root; MISSING when a step is not there"
+    ),
+    Op(
+        0x21,
+        "get",
+        (I_.KEY,),
+        "V get V",
+        "a field of a map",
+        tier2="({0}.get({a}, MISSING) if type({0}) is dict else MISSING)",
+    ),
+    Op(
+        0x22,
+        "local_get",
+        (I_.LOCAL, I_.KEY),
+        "local_get V",
+        "a field of a local",
+        tier2="({a}.get({b}, MISSING) if type({a}) is dict else MISSING)",
+    ),
+    Op(
+        0x23,
+        "index",
+        (),
+        "V I index V",
+        "an element of a list by position, from the end when negative; MISSING beyond it",
+    ),
+    Op(
+        0x24,
+        "as_list",
+        (),
+        "V as_list L",
+        "the list, or an empty one for any other value",
+        tier2="({0} if type({0}) is list else [])",
+    ),
+    Op(
+        0x25,
+        "as_map",
+        (),
+        "V as_map M",
+        "the map, or an empty one for any other value",
+        tier2="({0} if type({0}) is dict else {{}})",
+    ),
+    Op(
+        0x26,
+        "absent_null",
+        (),
+        "V absent_null V",
+        "null for MISSING, any other value as it is",
+        tier2="(None if {0} is MISSING else {0})",
+    ),
+    Op(
+        0x27,
+        "as_text",
+        (),
+        "V as_text S",
+        "the text, or an empty one for any other value",
+        tier2="({0} if type({0}) is str else '')",
+    ),
     # 30-3F tests, always to B
     Op(0x30, "is_true", (), "V is_true B", "is the boolean true", tier2="({0} is True)"),
     Op(0x31, "is_false", (), "V is_false B", "is the boolean false", tier2="({0} is False)"),
@@ -127,29 +193,104 @@ OPS: Final[tuple[Op, ...]] = (
     Op(0x3A, "not", (), "B not B", "negation", tier2="(not {0})"),
     Op(0x3B, "is_empty", (), "V is_empty B", "is an empty text, list or map", tier2="(type({0}) in SIZED and not {0})"),
     Op(0x3C, "less", (), "I I less B", "integer comparison", tier2="({0} < {1})"),
-    Op(0x3D, "length", (), "V length I", "length of a text (code points), list or map, else 0", tier2="(len({0}) if type({0}) in SIZED else 0)"),
-    Op(0x3E, "err_code", (I_.KEY,), "V err_code B", "is an error value of this code", tier2="(type({0}) is Err and {0}.code == {a})"),
+    Op(
+        0x3D,
+        "length",
+        (),
+        "V length I",
+        "length of a text (code points), list or map, else 0",
+        tier2="(len({0}) if type({0}) in SIZED else 0)",
+    ),
+    Op(
+        0x3E,
+        "err_code",
+        (I_.KEY,),
+        "V err_code B",
+        "is an error value of this code",
+        tier2="(type({0}) is Err and {0}.code == {a})",
+    ),
     # 60-6F JMESPath: errors travel as values; an operand that is an error is the result
     Op(0x60, "j_field", (I_.KEY,), "V j_field V", "field of a map; Err not_found when absent; null of anything else"),
     Op(0x61, "j_index", (), "V I j_index V", "element of a list; null beyond it and of anything else"),
-    Op(0x62, "j_found", (), "V j_found V", "null in place of Err not_found or MISSING", tier2="(None if ({0} is MISSING or (type({0}) is Err and {0}.code == 'not_found')) else {0})"),
-    Op(0x63, "j_truthy", (), "V j_truthy B", "JMESPath truth: false, null, empty text, list and map are false", tier2="({0} is not False and {0} is not None and {0} is not MISSING and not (type({0}) in SIZED and not {0}))"),
-    Op(0x64, "j_path", (I_.PATH,), "j_path V", "the value at a constant path of the root by JMESPath rules: Err not_found where a map lacks a key, null below anything that is no map"),
-    Op(0x65, "j_root", (), "j_root V", "the root itself, engine keys included: for intrinsics that look into it", tier2="root"),
+    Op(
+        0x62,
+        "j_found",
+        (),
+        "V j_found V",
+        "null in place of Err not_found or MISSING",
+        tier2="(None if ({0} is MISSING or (type({0}) is Err and {0}.code == 'not_found')) else {0})",
+    ),
+    Op(
+        0x63,
+        "j_truthy",
+        (),
+        "V j_truthy B",
+        "JMESPath truth: false, null, empty text, list and map are false",
+        tier2="({0} is not False and {0} is not None and {0} is not MISSING and not (type({0}) in SIZED and not {0}))",
+    ),
+    Op(
+        0x64,
+        "j_path",
+        (I_.PATH,),
+        "j_path V",
+        "the value at a constant path of the root by JMESPath rules: Err not_found where a map lacks a key, null below"
+        " anything that is no map",
+    ),
+    Op(
+        0x65,
+        "j_root",
+        (),
+        "j_root V",
+        "the root itself, engine keys included: for intrinsics that look into it",
+        tier2="root",
+    ),
     # 70-7F patterns
-    Op(0x70, "p_leaf", (I_.PATTERN,), "V p_leaf B", "a scalar pattern holds; for a list, of every element (an empty list holds)", fuel=2, tier2="{a}({0})"),
-    Op(0x71, "p_scalar", (I_.PATTERN,), "V p_scalar B", "a scalar pattern holds of the value itself", fuel=2, tier2="{a}({0})"),
+    Op(
+        0x70,
+        "p_leaf",
+        (I_.PATTERN,),
+        "V p_leaf B",
+        "a scalar pattern holds; for a list, of every element (an empty list holds)",
+        fuel=2,
+        tier2="{a}({0})",
+    ),
+    Op(
+        0x71,
+        "p_scalar",
+        (I_.PATTERN,),
+        "V p_scalar B",
+        "a scalar pattern holds of the value itself",
+        fuel=2,
+        tier2="{a}({0})",
+    ),
     # 80-8F building
     Op(0x80, "new_list", (), "new_list L", "a fresh list", tier2="[]"),
     Op(0x81, "new_map", (), "new_map M", "a fresh map", tier2="{{}}"),
     Op(0x82, "append", (), "L V append L", "adds an element to a list this function made", effect=_U),
     Op(0x83, "put", (I_.KEY,), "M V put M", "sets a field of a map this function made", effect=_U),
-    Op(0x84, "put_key", (), "M S V put_key M", "sets a field, named at run time, of a map this function made", effect=_U),
-    Op(0x85, "concat", (I_.UINT,), "concat S", "joins the n texts on top, first pushed first; pops n of kind S", fuel=2),
+    Op(
+        0x84,
+        "put_key",
+        (),
+        "M S V put_key M",
+        "sets a field, named at run time, of a map this function made",
+        effect=_U,
+    ),
+    Op(
+        0x85, "concat", (I_.UINT,), "concat S", "joins the n texts on top, first pushed first; pops n of kind S", fuel=2
+    ),
     Op(0x86, "to_text", (), "V to_text S", "a text as it is, anything else as compact JSON with sorted keys", fuel=2),
     # 90-97 context and host
     Op(0x90, "cell", (I_.CELL,), "cell V", "a context cell; its init function runs on first use", fuel=2),
-    Op(0x91, "await", (I_.HOST,), "V await V", "asks the host and suspends until it answers; only in init functions", fuel=8, effect=Effect.SUSPENDS),
+    Op(
+        0x91,
+        "await",
+        (I_.HOST,),
+        "V await V",
+        "asks the host and suspends until it answers; only in init functions",
+        fuel=8,
+        effect=Effect.SUSPENDS,
+    ),
     # 98-9F outcomes: pop what is reported, push an outcome
     Op(0x98, "o_pass", (), "o_pass O", "the rule holds", tier2="PASSED"),
     Op(0x99, "o_none", (), "o_none O", "no result: the rule has nothing to say here (not a skip)", tier2="NOTHING"),

@@ -1,8 +1,8 @@
 """The canonical msgpack of bundles: shortest integers, map keys sorted and once, no NaN, bounded depth.
 
-The stock reader takes more than that (long integers, duplicate keys, any order, hundreds of levels), so :func:`unpack` checks the
-value, encodes it again and compares: there is one byte string for each value. ``vm.bundle`` is the only caller.
-"""
+The stock reader takes more than that (long integers, duplicate keys, any order, hundreds of levels), so :func:`unpack`
+checks the value, encodes it again and compares: there is one byte string for each value. ``vm.bundle`` is the only
+caller."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def pack(value: Value, *, max_depth: int) -> bytes:
 
 
 def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) -> Value:
-    """``also`` are types allowed beside JSON ones (bytes, ``Err``). Raises :class:`PackError` ``malformed``, ``limit`` or ``not_canonical``, and nothing else."""
+    """``also`` are types allowed beside JSON ones (bytes, ``Err``). Raises :class:`PackError` ``malformed``, ``limit``
+    or ``not_canonical``, and nothing else."""
     limit = min(len(data), _MAX_ITEMS)
     try:
         value = msgpack.unpackb(
@@ -73,7 +74,8 @@ def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) 
 
 
 def frame_end(data: bytes, start: int) -> int:
-    """Where the msgpack value that starts at ``start`` ends. Raises :class:`PackError` ``truncated`` or ``malformed``."""
+    """Where the msgpack value that starts at ``start`` ends. Raises :class:`PackError` ``truncated`` or
+    ``malformed``."""
     limit = min(len(data), _MAX_ITEMS)
     unpacker = msgpack.Unpacker(
         raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=_MAX_EXT
@@ -155,15 +157,13 @@ def _check(value: Value, max_depth: int, allowed: frozenset[type]) -> None:
             if t is str:
                 continue
             if t is list:
-                inner.extend(x)
+                inner += x
             elif t is dict:
-                last = None
-                for k in x:
-                    if type(k) is not str:
-                        raise PackError("malformed", "a map has a key that is no text")
-                    if last is not None and k <= last:
-                        raise PackError("not_canonical", "the keys of a map are not in order")
-                    last = k
+                keys = list(x)
+                if any(type(k) is not str for k in keys):
+                    raise PackError("malformed", "a map has a key that is no text")
+                if keys != sorted(keys):
+                    raise PackError("not_canonical", "the keys of a map are not in order")
                 inner.extend(x.values())
             else:
                 _leaf(x, allowed)

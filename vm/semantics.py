@@ -1,9 +1,10 @@
-"""What each instruction computes: one function an opcode, for all that are neither control nor access to locals and cells.
+"""What each instruction computes: one function an opcode, for all that are neither control nor access to locals and
+cells.
 
-A function takes the operands in stack order, then the immediates resolved (key text, path, predicate, number). Those of
-:data:`METERED` take the meter last and charge for the size of their data. Tier 1 writes the hot ones out in its loop, tier 2 uses
-the templates of the table; tests hold both against these. The compiler folds constants with the same functions.
-"""
+A function takes the operands in stack order, then the immediates resolved (key text, path, predicate, number). Those
+of :data:`METERED` take the meter last and charge for the size of their data. Tier 1 writes the hot ones out in its
+loop, tier 2 uses the templates of the table; tests hold both against these. The compiler folds constants with the same
+functions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Bytes of one function to instructions with their structure: who ends what, what each segment costs.
 
-This is the first half of the verifier and the only decoder; ``vm.flow`` checks what comes out, the disassembler prints it and
-both tiers run it.
+This is the first half of the verifier and the only decoder; ``vm.flow`` checks what comes out, the disassembler prints
+it and both tiers run it.
 
 Fuel is charged by segment: once on entry of a function and once for each iteration of a loop. The cost of a segment is
 the sum over its instructions along the dearest path: of an ``if`` the dearer arm counts. So a run never does more
@@ -20,8 +20,12 @@ from vm.isa import BY_NUMBER, Op
 LOOPS: Final = frozenset({"each", "each_index", "each_pair"})
 
 
+_SHAPING: Final = LOOPS | {"if", "else", "end", "break", "next", "invoke"}
+
+
 class VerifyError(Exception):
-    """Why a module was refused: a stable word, the function (None for the module), the offset in its code, and a sentence."""
+    """Why a module was refused: a stable word, the function (None for the module), the offset in its code, and a
+    sentence."""
 
     def __init__(self, code: str, detail: str, function: str | None = None, offset: int = 0) -> None:
         where = f"function {function} at {offset}: " if function is not None else ""
@@ -43,9 +47,9 @@ class Instr(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """``partner[i]`` is, by instruction number: of an ``if`` its ``else`` or ``end``, of an ``else`` its ``end``, of a loop its
-    ``end``, of an ``end`` its opener, of ``break`` and ``next`` their loop, else -1. ``cost`` is the fuel of the entry segment,
-    ``loops`` that of one iteration by the number of the loop instruction."""
+    """``partner[i]`` is, by instruction number: of an ``if`` its ``else`` or ``end``, of an ``else`` its ``end``, of a
+    loop its ``end``, of an ``end`` its opener, of ``break`` and ``next`` their loop, else -1. ``cost`` is the fuel of
+    the entry segment, ``loops`` that of one iteration by the number of the loop instruction."""
 
     instrs: tuple[Instr, ...]
     partner: tuple[int, ...]
@@ -53,41 +57,46 @@ class Structure:
     loops: dict[int, int]
 
 
+_ROWS: Final[list[tuple[Op, int] | None]] = [
+    (BY_NUMBER[n], len(BY_NUMBER[n].imm)) if n in BY_NUMBER else None for n in range(256)
+]
+
+
 def decode(code: bytes, function: str) -> list[Instr]:
     """Raises :class:`VerifyError` ``opcode`` or ``immediate``."""
     if len(code) > MAX_CODE:
         raise VerifyError("size", f"{len(code)} bytes of code, more than {MAX_CODE}", function)
     out: list[Instr] = []
+    add = out.append
+    new = tuple.__new__  # the constructor of a NamedTuple costs as much as the rest of the loop
     at, end = 0, len(code)
-    rows = BY_NUMBER
     while at < end:
-        pc = at
-        op = rows.get(code[at])
-        if op is None:
-            raise VerifyError("opcode", f"no instruction has number {code[at]:#04x}", function, pc)
-        at += 1
-        imm = (0, 0)
-        arity = len(op.imm)
-        if arity:
-            found = []
-            for _ in range(arity):
-                if at < end and code[at] < 0x80:
-                    found.append(code[at])
-                    at += 1
-                    continue
-                try:
-                    n, at = read_uleb(code, at)
-                except ValueError as problem:
-                    raise VerifyError("immediate", f"{op.name}: {problem}", function, pc) from None
-                found.append(n)
-            imm = (found[0], found[1] if arity > 1 else 0)
-        out.append(Instr(pc, op, *imm))
+        row = _ROWS[code[at]]
+        if row is None:
+            raise VerifyError("opcode", f"no instruction has number {code[at]:#04x}", function, at)
+        op, arity = row
+        if arity == 0:
+            add(new(Instr, (at, op, 0, 0)))
+            at += 1
+        elif arity == 1 and at + 1 < end and code[at + 1] < 0x80:
+            add(new(Instr, (at, op, code[at + 1], 0)))
+            at += 2
+        else:
+            pc = at
+            b = 0
+            try:
+                a, at = read_uleb(code, at + 1)
+                if arity == 2:
+                    b, at = read_uleb(code, at)
+            except ValueError as problem:
+                raise VerifyError("immediate", f"{op.name}: {problem}", function, pc) from None
+            add(new(Instr, (pc, op, a, b)))
     return out
 
 
 def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], int]) -> Structure:
-    """Pairs blocks and sums fuel. Raises :class:`VerifyError` ``control``, ``nesting``. ``invoke_fuel`` gives the fuel of an
-    import by its number (any number, as indexes are checked later)."""
+    """Pairs blocks and sums fuel. Raises :class:`VerifyError` ``control``, ``nesting``. ``invoke_fuel`` gives the fuel
+    of an import by its number (any number, as indexes are checked later)."""
     partner = [-1] * len(instrs)
     loops: dict[int, int] = {}
     open_blocks: list[int] = []
@@ -95,12 +104,12 @@ def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], i
     sums = [0]
     first_arms: list[int] = []
     for i, (pc, op, a, _) in enumerate(instrs):
-        name = op.name
         sums[-1] += op.fuel
+        name = op.name
+        if name not in _SHAPING:
+            continue
         if name == "invoke":
             sums[-1] += invoke_fuel(a) - op.fuel
-        elif op.effect.value != "control":
-            continue
         elif name == "if" or name in LOOPS:
             open_blocks.append(i)
             if len(open_blocks) > MAX_NESTING:

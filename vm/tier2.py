@@ -1,10 +1,11 @@
-"""Tier 2: verified bytecode to Python functions. Same results, same fuel, same host calls as tier 1, several times faster.
+"""Tier 2: verified bytecode to Python functions. Same results, same fuel, same host calls as tier 1, several times
+faster.
 
 :func:`translate` makes one Python function per module function, on first use. A symbolic stack keeps pure operands as
-expressions; what has an effect, makes a container or charges fuel becomes a statement, in its order. ``if`` and the loops become
-``if`` and ``for``; only functions that may suspend are generators. The source holds no text of a policy: names are ``l{n}``,
-``t{n}``, ``k{n}``, ``p{n}``, ``i{n}``, ``f{n}``, and constants are bound under such names in a globals dict without builtins.
-"""
+expressions; what has an effect, makes a container or charges fuel becomes a statement, in its order. ``if`` and the
+loops become ``if`` and ``for``; only functions that may suspend are generators. The source holds no text of a policy:
+names are ``l{n}``, ``t{n}``, ``k{n}``, ``p{n}``, ``i{n}``, ``f{n}``, and constants are bound under such names in a
+globals dict without builtins."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ from vm.verify import VerifiedFunction, VerifiedModule
 
 _UNSET: Final = object()
 _MAX_WEIGHT: Final = 40
-"""Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in reading."""
+"""Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
+reading."""
 _PLACEHOLDER: Final = re.compile(r"\{([01])\}")
 
 _GLOBALS: Final[dict[str, Any]] = {
@@ -120,7 +122,8 @@ class _Generated:
 
 
 class _Listing(list[str]):
-    """What ``linecache`` shows for a generated function: the instruction behind each line, spelled out when asked for."""
+    """What ``linecache`` shows for a generated function: the instruction behind each line, spelled out when asked
+    for."""
 
     def __init__(self, m: VerifiedModule, number: int, origins: list[int]) -> None:
         super().__init__()
@@ -142,8 +145,8 @@ class _Listing(list[str]):
 
 @dataclass(frozen=True, slots=True)
 class _Expr:
-    """A value on the symbolic stack: Python text, the locals it reads, whether it looks into containers, and its weight.
-    ``weight`` 0 is a name or literal, which may be written twice."""
+    """A value on the symbolic stack: Python text, the locals it reads, whether it looks into containers, and its
+    weight. ``weight`` 0 is a name or literal, which may be written twice."""
 
     text: str
     reads: frozenset[str] = frozenset()
@@ -338,12 +341,13 @@ class _Translator:
             self.push(f"({then.text} if {cond.text} else {other.text})", cond, then, other)
 
     def simple(self, i: int) -> bool:
-        """Whether an ``if`` does nothing but choose between values: no effects, so that what waits may go on waiting."""
+        """Whether an ``if`` does nothing but choose between values: no effects, so that what waits may go on
+        waiting."""
         end = self.fn.partner[i]
         if self.fn.instrs[end].op.name == "else":
             end = self.fn.partner[end]
         return all(
-            ins.op.effect is Effect.PURE and ins.op.name not in _STATEMENTS or ins.op.name in ("if", "else", "end")
+            (ins.op.effect is Effect.PURE and ins.op.name not in _STATEMENTS) or ins.op.name in ("if", "else", "end")
             for ins in self.fn.instrs[i + 1 : end]
         )
 

@@ -1,10 +1,9 @@
 """Unverified modules to verified ones: proves once, so that nothing is checked while a request waits.
 
-A verified program never raises, never leaves its stack, ends (calls are acyclic, loops go over finite lists that nobody
-changes meanwhile, and fuel bounds them all), suspends only where it may, and reads only what is there. ``runtime`` and the
-compiler's facade call :func:`verify`; only it can make a :class:`VerifiedModule`, so the type checker proves that nobody
-runs code that was not verified.
-"""
+A verified program never raises, never leaves its stack, ends (calls are acyclic, loops go over finite lists that
+nobody changes meanwhile, and fuel bounds them all), suspends only where it may, and reads only what is there.
+``runtime`` and the compiler's facade call :func:`verify`; only it can make a :class:`VerifiedModule`, so the type
+checker proves that nobody runs code that was not verified."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from vm.code import (
     build_index,
     const_kind,
 )
-from vm.flow import Budget, Flow, Signature, Tables, check_immediates
+from vm.flow import Budget, Flow, Tables, check_immediates
 from vm.functions import INTRINSICS
 from vm.host import Imports
 from vm.scalar import Predicate, ScalarPattern, compile_matcher, leaf_matcher
@@ -49,11 +48,12 @@ MAX_TABLE: Final = 64 * 1024
 
 
 class VerifiedFunction:
-    """A function whose code is proved: instructions with their structure, fuel by segment, and what the tiers need to know.
+    """A function whose code is proved: instructions with their structure, fuel by segment, and what the tiers need to
+    know.
 
-    ``cost`` is charged on entry, ``loops[i]`` for each iteration of the loop at instruction ``i``; ``drops[i]`` are the values a
-    ``break`` or ``next`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the program built itself.
-    """
+    ``cost`` is charged on entry, ``loops[i]`` for each iteration of the loop at instruction ``i``; ``drops[i]`` are
+    the values a ``break`` or ``next`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the program
+    built itself."""
 
     __slots__ = (
         "code",
@@ -103,8 +103,8 @@ class VerifiedFunction:
 
 
 class VerifiedModule:
-    """A module that may be run. ``lent`` are the functions the embedding lends; ``warnings`` say what was dropped on the way
-    (debug spans that do not fit). ``warnings`` never affect results."""
+    """A module that may be run. ``lent`` are the functions the embedding lends; ``warnings`` say what was dropped on
+    the way (debug spans that do not fit). ``warnings`` never affect results."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Small modules of random bytecode, and random changes to them.
 
-:func:`module` is type-directed: nearly all it makes verifies, so it reaches deep into the tiers. :func:`mutate` is its untyped twin:
-it damages a module anywhere, and most of what it makes is refused. Both take a seeded ``random.Random``; nothing else is random.
-"""
+:func:`module` is type-directed: nearly all it makes verifies, so it reaches deep into the tiers. :func:`mutate` is its
+untyped twin: it damages a module anywhere, and most of what it makes is refused. Both take a seeded ``random.Random``;
+nothing else is random."""
 
 from __future__ import annotations
 
@@ -99,10 +99,20 @@ def value(rng: Random, depth: int) -> Value:
 class _Function:
     """Writes one function; what a local may hold is known at every point, so that most of the code verifies."""
 
-    def __init__(self, rng: Random, made: list[CodeObject], cells: list[int], params: str, *, awaits: bool) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        made: list[CodeObject],
+        cells: list[int],
+        imports: list[str],
+        params: str = "",
+        *,
+        awaits: bool = False,
+    ) -> None:
         self.rng = rng
         self.made = made
         self.cells = cells
+        self.imports = imports
         self.awaits = awaits
         self.locals = params + "VVBILMSLM"
         self.params = len(params)
@@ -189,7 +199,7 @@ class _Function:
             case 1:
                 self.op(rng.choice(("path", "j_path")), rng.randrange(len(PATHS)))
             case 2:
-                self.op(rng.choice(("null", "missing")))
+                self.op(rng.choice(("null", "missing", "j_root")))
             case 3:
                 slots = sorted(self.defined)
                 if slots:
@@ -205,8 +215,8 @@ class _Function:
             case 7:
                 self.unary(rng.choice(("absent_null", "j_found")), "V", depth)
             case 8 | 9:
-                name = rng.randrange(len(INVOKED))
-                entry = INTRINSICS[INVOKED[name]]
+                name = rng.randrange(len(self.imports))
+                entry = INTRINSICS[self.imports[name]]
                 for k in entry.params:
                     self.expr(k, depth - 1)
                 self.op("invoke", name)
@@ -363,28 +373,30 @@ class _Function:
             self.op("ret")
         return CodeObject(name, self.params, self.locals, result, bytes(self.out), 64, role=role)
 
+
 def module(rng: Random) -> Module:
     """A module with helpers, cells (one of them may ask the host), rules and an exception."""
     made: list[CodeObject] = []
     cells: list[int] = []
+    imports = rng.sample(INVOKED, 5)
     for n in range(rng.randrange(3)):
         params = "".join(rng.choice("VSBL") for _ in range(rng.randrange(3)))
-        made.append(_Function(rng, made, cells, params, awaits=False).finish(f"h{n}", rng.choice("VBS"), "helper"))
+        made.append(_Function(rng, made, cells, imports, params).finish(f"h{n}", rng.choice("VBS"), "helper"))
     for n in range(rng.randrange(3)):
-        made.append(_Function(rng, made, cells, "", awaits=True).finish(f"c{n}", "V", "cell"))
+        made.append(_Function(rng, made, cells, imports, awaits=True).finish(f"c{n}", "V", "cell"))
         cells.append(len(made) - 1)
     rules: list[Rule] = []
     for n in range(rng.randrange(1, 3)):
-        made.append(_Function(rng, made, cells, "", awaits=False).finish(f"r{n}", "O", "entry"))
+        made.append(_Function(rng, made, cells, imports).finish(f"r{n}", "O", "entry"))
         rules.append(Rule(f"r{n}", len(made) - 1, rng.choice(("validate", "mutate")), _keys(rng), {"n": n}))
-    made.append(_Function(rng, made, cells, "", awaits=False).finish("x", "B", "exception"))
+    made.append(_Function(rng, made, cells, imports).finish("x", "B", "exception"))
     policies = (Policy("p", rng.choice((None, "ns")), tuple(rules), {"action": "Audit"}),)
     spans = tuple((CodeSpan(0, 0, 1 + n, 1),) for n in range(len(made)))
     return Module(
         constants=CONSTANTS,
         paths=PATHS,
         patterns=PATTERNS,
-        imports=tuple(Import(name, INTRINSICS[name].version) for name in INVOKED),
+        imports=tuple(Import(name, INTRINSICS[name].version) for name in imports),
         functions=tuple(made),
         cells=tuple(cells),
         policies=policies,

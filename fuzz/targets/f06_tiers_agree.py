@@ -49,7 +49,8 @@ def key(v: Any) -> Any:
 
 
 def check(m: Module, rng: Random) -> int:
-    """Runs every entry of a module on both tiers; answers how many runs it compared, 0 when the module does not verify."""
+    """Runs every entry of a module on both tiers; answers how many runs it compared, 0 when the module does not
+    verify."""
     try:
         verified = verify(UnverifiedModule(m), bytecode.lent())
     except VerifyError:

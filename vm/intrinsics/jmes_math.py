@@ -59,8 +59,8 @@ def _mismatch(function: str) -> Err:
 
 
 def _number(x: int | float) -> Value:
-    """A result of plain arithmetic: JSON knows neither infinities nor NaN; beyond 64 bits a number is a float, as in the
-    reference, so that no integer grows without end."""
+    """A result of plain arithmetic: JSON knows neither infinities nor NaN; beyond 64 bits a number is a float, as in
+    the reference, so that no integer grows without end."""
     if isinstance(x, int) and -_MAX <= x <= _MAX:
         return x
     try:
