@@ -96,6 +96,10 @@ def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
                 help_ = "an empty text is ''"
                 at = (start + offset, end + offset)
                 scope.warning("T1104", pointer, '"" is the name of a key, not an empty text', at=at, help=help_)
+            elif name == "null":
+                # Public policies write `|| null`: a key that is never there, so that the answer is null all the same.
+                at = (start + offset, end + offset)
+                scope.warning("T1104", pointer, "null is the name of a key here", at=at, help="the value null is `null`")
             elif name not in scope.roots and name not in scope.names:
                 known = ", ".join(sorted(scope.roots | set(scope.names)))
                 scope.error(
