@@ -6,8 +6,9 @@ path only results that say something are recorded; ``full`` records passes too, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Final, Literal, TypeAlias
 
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
@@ -26,6 +27,14 @@ ERROR: Final = "error"
 WORDS: Final = {Status.PASS: PASS, Status.FAIL: FAIL, Status.SKIP: SKIP, Status.ERROR: ERROR}
 
 EXISTING_ALLOWED: Final = "skipping the rule evaluation as pre-existing violations are allowed"
+
+
+Group: TypeAlias = tuple[PolicyInfo, tuple[RulePlan, ...]]
+"""A policy with those of its rules that may reach the request."""
+
+
+class DeadlinePassed(Exception):
+    """The time that the caller gave is over; nobody reads the answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +111,12 @@ class Engine:
         *,
         full: bool = False,
         only: Iterable[PolicyInfo] | None = None,
+        deadline: float | None = None,
     ) -> EngineResponse:
         """Runs the rules that the request reaches, policy by policy; a mutation's result is what the next one sees.
 
-        ``only`` limits it to some policies of the set. Never raises for what a policy or an object holds.
+        ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is over,
+        the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
         """
         found = self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
@@ -117,17 +128,18 @@ class Engine:
         if groups and self.policies.wants_images:
             _add_images(request)
         results: list[RuleResult] = []
+        timely = groups if deadline is None else _until(groups, deadline)
         if what == "validate":
-            self._validate(request, groups, results, full)
+            self._validate(request, timely, results, full)
             patched = None
         else:
-            patched = self._mutate(request, groups, results, full)
+            patched = self._mutate(request, timely, results, full)
         return EngineResponse(request, what, tuple(results), patched, tuple(policy for policy, _ in groups))
 
     def _validate(
         self,
         request: Request,
-        groups: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...],
+        groups: Iterable[Group],
         results: list[RuleResult],
         full: bool,
     ) -> None:
@@ -162,7 +174,7 @@ class Engine:
     def _mutate(
         self,
         request: Request,
-        groups: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...],
+        groups: Iterable[Group],
         results: list[RuleResult],
         full: bool,
     ) -> Value:
@@ -217,6 +229,13 @@ class Engine:
         if not any(p is plan for _, plans in found.validate for p in plans):
             return False
         return bool(plan.run(plan.entry, old.root, Meter(self.fuel)).status is Status.FAIL)
+
+
+def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:
+    for group in groups:
+        if monotonic() >= deadline:
+            raise DeadlinePassed
+        yield group
 
 
 def _add_images(request: Request) -> None:

@@ -265,7 +265,7 @@ def _print_stay(console: Console, url: str, ca: Path, bundle: Path) -> None:
         f"  bundle: {bundle}\n"
         f"  curl --cacert {ca} {url}/health/readiness\n"
         f"  curl --cacert {ca} {url}/metrics\n"
-        f"  curl --cacert {ca} -H 'Content-Type: application/json' -d @REVIEW.json {url}/validate\n",
+        f"  curl --cacert {ca} -H 'Content-Type: application/json' -d @examples/reviews/pod-bad.json {url}/validate\n",
         highlight=False,
         soft_wrap=True,
     )

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT
+from runtime.engine import DeadlinePassed
 from runtime.request import Request, RequestError
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -39,10 +40,6 @@ class Verdict(Protocol):
     def patch(self) -> Sequence[Mapping[str, Any]] | None: ...
     @property
     def audit_annotations(self) -> Mapping[str, str]: ...
-
-
-class DeadlinePassed(Exception):
-    """The time that the API server gave is over; nobody reads the answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +66,7 @@ def refusal(status: int, text: str) -> Answer:
 
 def answer(body: bytes, decode: Decode, evaluate: Evaluate) -> Answer:
     """The whole of an admission call. The body is decoded once; ``decode`` raises ``RequestError``, ``evaluate``
-    :class:`DeadlinePassed`."""
+    ``DeadlinePassed``."""
     review = parse(body)
     if isinstance(review, Answer):
         return review

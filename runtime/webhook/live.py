@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime.decision import Decision, decide
-from runtime.engine import Engine, EngineResponse, What
+from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
 from runtime.policyset import PolicySet
 from runtime.request import Request
-from runtime.webhook.admission import DeadlinePassed
 
 ALL: Final = ""
 """The scope of ``/validate`` and ``/mutate``: every policy."""
@@ -91,12 +90,13 @@ class Live:
         return Request.from_review(review, namespace_labels=labels, roles=roles, cluster_roles=cluster_roles)
 
     def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
-        """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises :class:`DeadlinePassed`."""
+        """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises ``DeadlinePassed``."""
         snapshot = self.snapshot
         if snapshot is None or time.monotonic() >= deadline:
+            # Also when no rule is reached: the body took too long to come in.
             raise DeadlinePassed
         start = time.perf_counter()
-        response = snapshot.engine(scope).evaluate(request, what)
+        response = snapshot.engine(scope).evaluate(request, what, deadline=deadline)
         seconds = time.perf_counter() - start
         decision = decide(response, force_ignore=snapshot.force_ignore)
         for observer in self.observers:

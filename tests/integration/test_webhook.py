@@ -279,3 +279,16 @@ def test_a_request_ends_on_the_version_it_began_with() -> None:
     assert len(seen) <= 2
     for message in seen:
         assert ("team" in message) != ("owner" in message)
+
+
+def test_a_deadline_that_passes_between_two_policies_ends_the_evaluation() -> None:
+    import time
+
+    from runtime.engine import DeadlinePassed, Engine
+    from runtime.request import Request
+
+    engine = Engine(policy_set(POLICIES))
+    request = Request.from_review(review(pod()))
+    assert engine.evaluate(request, "validate", deadline=time.monotonic() + 60).results
+    with pytest.raises(DeadlinePassed):
+        engine.evaluate(request, "validate", deadline=time.monotonic())
