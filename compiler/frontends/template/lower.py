@@ -99,7 +99,8 @@ def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
             elif name == "null":
                 # Public policies write `|| null`: a key that is never there, so that the answer is null all the same.
                 at = (start + offset, end + offset)
-                scope.warning("T1104", pointer, "null is the name of a key here", at=at, help="the value null is `null`")
+                help_ = "the value null is `null`"
+                scope.warning("T1104", pointer, "null is the name of a key here", at=at, help=help_)
             elif name not in scope.roots and name not in scope.names:
                 known = ", ".join(sorted(scope.roots | set(scope.names)))
                 scope.error(
