@@ -115,8 +115,8 @@ class Engine:
     ) -> EngineResponse:
         """Runs the rules that the request reaches, policy by policy; a mutation's result is what the next one sees.
 
-        ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is over,
-        the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
+        ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is
+        over, the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
         """
         found = self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace

@@ -292,3 +292,29 @@ def test_a_deadline_that_passes_between_two_policies_ends_the_evaluation() -> No
     assert engine.evaluate(request, "validate", deadline=time.monotonic() + 60).results
     with pytest.raises(DeadlinePassed):
         engine.evaluate(request, "validate", deadline=time.monotonic())
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "allowed"),
+    [
+        ("kyverno.io/v1", "ClusterPolicy", True),
+        ("wgpolicyk8s.io/v1alpha2", "PolicyReport", True),
+        ("kyverno.io/v2", "PolicyException", False),
+        ("example.com/v1", "Policy", False),
+    ],
+)
+def test_no_policy_can_forbid_the_engines_own_kinds(api_version: str, kind: str, allowed: bool) -> None:
+    text = """
+        apiVersion: kyverno.io/v1
+        kind: ClusterPolicy
+        metadata: {name: nothing}
+        spec:
+          background: false
+          rules:
+            - name: at-all
+              match: {any: [{resources: {kinds: ["*"]}}]}
+              validate: {failureAction: Enforce, message: "no", deny: {}}
+        """
+    with webhook(text) as client:
+        obj = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
+        assert client.post("/validate", review(obj)).response["allowed"] is allowed
