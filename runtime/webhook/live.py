@@ -27,8 +27,8 @@ _REPORT_GROUPS: Final = frozenset({"wgpolicyk8s.io", "reports.kyverno.io", "open
 
 
 def is_own(request: Request) -> bool:
-    """Whether an object is one of the engine's own: policies, reports and update requests are admitted whatever policies
-    say (semantics §23), since a policy for every kind could else forbid its own removal."""
+    """Whether an object is one of the engine's own: policies, reports and update requests are admitted whatever
+    policies say (semantics §23), since a policy for every kind could else forbid its own removal."""
     return request.group in _REPORT_GROUPS or (request.group == "kyverno.io" and request.kind in _OWN_KINDS)
 
 
