@@ -232,10 +232,7 @@ def any_pattern(name: str, validate: dict[str, Any], resource: Any, context: dic
             failed.append(f"rule {name}[{i}] failed: {found.text}")
     if not failed:
         return "skip", " ".join(skipped)
-    try:
-        message = _substituted_message(validate, context)
-    except SubstitutionError:
-        message = validate["message"]
+    message = validate.get("message") or ""  # as written: Kyverno resolves no variables in it here
     before = f"{_with_stop(message)} " if message else ""
     return "fail", f"validation error: {before}{' '.join(failed)}"
 
@@ -276,7 +273,7 @@ def mutate(
     if equal(patched, resource):
         return "skip", "no patches applied", None
     metadata = patched.get("metadata") or {}
-    message = f"mutated {patched.get('kind')}/{metadata.get('name')}"
+    message = f"mutated {patched.get('kind') or ''}/{metadata.get('name') or ''}"
     if metadata.get("namespace"):
         message += f" in namespace {metadata['namespace']}"
     return "pass", message, patched

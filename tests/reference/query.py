@@ -107,6 +107,13 @@ class _Interpreter(jmespath.visitor.TreeInterpreter):  # type: ignore[misc]
         except NotFound:
             return None
 
+    def _or_null_at_all(self, node: Any, value: Any) -> Any:
+        """The left side of flatten, filter and value projections: any error is null there, as go-jmespath has it."""
+        try:
+            return self.visit(node, value)
+        except (QueryError, jmespath.exceptions.JMESPathError, ValueError, TypeError):
+            return None
+
     def visit_field(self, node: Any, value: Any) -> Any:
         if not isinstance(value, dict):
             return None
@@ -155,20 +162,20 @@ class _Interpreter(jmespath.visitor.TreeInterpreter):  # type: ignore[misc]
         return self._each(base, node["children"][1]) if isinstance(base, list) else None
 
     def visit_value_projection(self, node: Any, value: Any) -> Any:
-        base = self._or_null(node["children"][0], value)
+        base = self._or_null_at_all(node["children"][0], value)
         if not isinstance(base, dict):
             return None
         return self._each([base[k] for k in sorted(base)], node["children"][1])
 
     def visit_filter_projection(self, node: Any, value: Any) -> Any:
-        base = self._or_null(node["children"][0], value)
+        base = self._or_null_at_all(node["children"][0], value)
         if not isinstance(base, list):
             return None
         kept = [e for e in base if truth(self._or_null(node["children"][2], e))]
         return self._each(kept, node["children"][1])
 
     def visit_flatten(self, node: Any, value: Any) -> Any:
-        base = self._or_null(node["children"][0], value)
+        base = self._or_null_at_all(node["children"][0], value)
         if not isinstance(base, list):
             return None
         flat: list[Any] = []

@@ -269,9 +269,9 @@ def go_value(value: Any) -> str:
         if value == 0:
             return "-0" if math.copysign(1, value) < 0 else "0"
         _, exponent = _digits(value)
-        if exponent < -4 or exponent >= 21:
+        if exponent < -4 or exponent >= 6:
             return scientific(value).replace("E", "e")
-        return json_number(value) if abs(value) >= 1e-6 else repr(value)
+        return json_number(value)
     if isinstance(value, dict):
         return "map[" + " ".join(f"{k}:{go_value(value[k])}" for k in sorted(value)) + "]"
     if isinstance(value, list):

@@ -192,8 +192,16 @@ def _list(resource: list[Any], pattern: list[Any], path: str, record: dict[str, 
             if not under_equality and any(map(_asks, maps)):
                 raise Mismatch(_overlay(path), path)
             return
+        skips: list[Mismatch] = []
         for each in maps:  # right here: every element of the pattern counts, not the first alone
-            _some([(e, each, i) for i, e in enumerate(resource)], path, record)
+            try:
+                _some([(e, each, i) for i, e in enumerate(resource)], path, record)
+            except Mismatch as found:
+                if not found.skip:
+                    raise
+                skips.append(found)
+        if len(skips) == len(maps):
+            raise skips[0]
     elif isinstance(pattern[0], list):
         if len(resource) < len(pattern):
             raise Mismatch(
