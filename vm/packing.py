@@ -6,6 +6,7 @@ caller."""
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Final
 
 import msgpack
@@ -126,49 +127,52 @@ def _sorted(value: Value, depth: int) -> Value:
         if depth <= 0:
             raise PackError("limit", "the value is nested too deeply")
         return [_sorted(x, depth - 1) for x in value]
-    _leaf(value, _ALL)
+    _leaf(value)
     return value
 
 
-def _leaf(value: Value, allowed: frozenset[type]) -> None:
+def _leaf(value: Value) -> None:
     t = type(value)
     if t is float:
-        if value != value or value in (float("inf"), float("-inf")):
+        if not isfinite(value):
             raise PackError("malformed", "a number is not finite")
     elif t is int:
         if value.bit_length() > 8 * _MAX_BIG - 1:
             raise PackError("limit", "an integer is too long")
-    elif value is not None and t not in allowed:
+    elif t not in _WRITTEN:
         raise PackError("malformed", "a value is of a type that bundles do not hold")
 
 
-_JSON: Final[frozenset[type]] = frozenset({str, bool})
-_ALL: Final = _JSON | {bytes, Err}
+_JSON: Final[frozenset[type]] = frozenset({str, bool, int, float, list, dict, type(None)})
+_WRITTEN: Final = _JSON | {bytes, Err}
 
 
 def _check(value: Value, max_depth: int, allowed: frozenset[type]) -> None:
-    """Types, depth and key order of a decoded value, without recursion."""
+    """Types, depth and key order of a decoded value, level by level, without recursion. The length of integers was
+    checked when they were decoded."""
     level = [value]
     depth = 0
     while level:
+        types = set(map(type, level))
+        if not types <= allowed:
+            raise PackError("malformed", "a value is of a type that bundles do not hold")
+        if float in types and not all(isfinite(x) for x in level if type(x) is float):
+            raise PackError("malformed", "a number is not finite")
+        if list not in types and dict not in types:
+            return
+        if depth >= max_depth:
+            raise PackError("limit", "the value is nested too deeply")
+        depth += 1
         inner: list[Value] = []
         for x in level:
             t = type(x)
-            if t is str:
-                continue
             if t is list:
                 inner += x
             elif t is dict:
                 keys = list(x)
-                if any(type(k) is not str for k in keys):
+                if not all(type(k) is str for k in keys):
                     raise PackError("malformed", "a map has a key that is no text")
                 if keys != sorted(keys):
                     raise PackError("not_canonical", "the keys of a map are not in order")
                 inner.extend(x.values())
-            else:
-                _leaf(x, allowed)
-                continue
-            if depth >= max_depth:
-                raise PackError("limit", "the value is nested too deeply")
         level = inner
-        depth += 1

@@ -108,6 +108,7 @@ class _Function:
         params: str = "",
         *,
         awaits: bool = False,
+        size: int = 40,
     ) -> None:
         self.rng = rng
         self.made = made
@@ -120,7 +121,7 @@ class _Function:
         self.owned: set[int] = set()
         self.bound: set[int] = set()
         self.loops = 0
-        self.budget = rng.randrange(8, 40)
+        self.budget = rng.randrange(size // 4, size)
         self.out = bytearray()
 
     def op(self, name: str, *imm: int) -> None:
@@ -403,6 +404,30 @@ def module(rng: Random) -> Module:
         exemptions=(Exemption("x", "ns", ((None, "r*"),), len(made) - 1),),
         index=build_index(policies),
         debug=Debug((SourceFile("policy.yaml", tuple((1 + n, f"line {n}") for n in range(len(made)))),), spans),
+    )
+
+
+def small_module(rng: Random) -> Module:
+    """A module of two or three short functions and no debug part: cheap to read and verify, for mutation in bulk."""
+    made: list[CodeObject] = []
+    cells: list[int] = []
+    imports = rng.sample(INVOKED, 2)
+    if rng.random() < 0.3:
+        made.append(_Function(rng, made, cells, imports, awaits=True, size=8).finish("c", "V", "cell"))
+        cells.append(0)
+    elif rng.random() < 0.6:
+        made.append(_Function(rng, made, cells, imports, "V", size=8).finish("h", rng.choice("VB"), "helper"))
+    made.append(_Function(rng, made, cells, imports, size=14).finish("r", "O", "entry"))
+    policies = (Policy("p", None, (Rule("r", len(made) - 1, "validate", _keys(rng)[:1]),)),)
+    return Module(
+        constants=CONSTANTS,
+        paths=PATHS,
+        patterns=PATTERNS,
+        imports=tuple(Import(name, INTRINSICS[name].version) for name in imports),
+        functions=tuple(made),
+        cells=tuple(cells),
+        policies=policies,
+        index=build_index(policies),
     )
 
 
