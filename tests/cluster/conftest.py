@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +14,6 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.controlplane.build import Assets, BuildProblem, build
 from tests.cluster.thesmos import Thesmos
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all cluster tests, since they share the control plane."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")
