@@ -43,7 +43,7 @@ serve: $(STAMP)
 # The cluster tests share one control plane and look at the clock: one process, and nothing beside it.
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --ignore tests/cluster
-	$(BIN)/python -m pytest -q -rs tests/cluster
+	$(BIN)/python -m pytest -q tests/cluster
 	$(BIN)/python -m fuzz.run --seconds $(FUZZ_IN_TEST) --seed $(SEED)
 
 lint: $(STAMP)

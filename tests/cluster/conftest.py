@@ -16,6 +16,17 @@ from tests.cluster.controlplane.build import Assets, BuildProblem, build
 from tests.cluster.thesmos import Thesmos
 
 
+_SKIPPED: set[str] = set()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line for all of them, where people look."""
+    for reason in _SKIPPED:
+        terminalreporter.write_line(
+            f"the cluster tests were skipped: {reason} (THESMOS_REQUIRE_CLUSTER=1 makes them fail)"
+        )
+
+
 @pytest.fixture(scope="session")
 def assets() -> Assets:
     try:
@@ -23,7 +34,8 @@ def assets() -> Assets:
     except BuildProblem as problem:
         if os.environ.get("THESMOS_REQUIRE_CLUSTER") == "1":
             pytest.fail(str(problem))
-        pytest.skip(f"{problem}; set THESMOS_REQUIRE_CLUSTER=1 to make this a failure")
+        _SKIPPED.add(str(problem))
+        pytest.skip(str(problem))
 
 
 @pytest.fixture(scope="session")
