@@ -1,4 +1,5 @@
-"""Bundles hold modules without loss, and each module has one form: bytes that are read are what the module is written as."""
+"""Bundles hold modules without loss, and each module has one form: bytes that are read are what the module is written
+as."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def check_hostile(data: bytes) -> None:
     try:
         read = read_bundle(data)
     except BundleError as problem:
-        assert 0 <= problem.offset <= len(data), f"offset {problem.offset} lies outside: {data.hex()}"
+        if not 0 <= problem.offset <= len(data):
+            raise AssertionError(f"offset {problem.offset} lies outside: {data.hex()}") from problem
     except Exception as problem:
         raise AssertionError(f"{problem!r} on {data.hex()}") from problem
     else:
