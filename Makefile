@@ -44,7 +44,7 @@ serve: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n $(WORKERS) --ignore tests/cluster
 	$(BIN)/python -m pytest -q tests/cluster
-	$(BIN)/python -m fuzz.run --seconds $(FUZZ_IN_TEST) --seed $(SEED)
+	$(BIN)/python -m fuzz.run $(FUZZ_IN_TEST) --seed $(SEED)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -57,7 +57,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 fuzz: $(STAMP)
-	$(BIN)/python -m fuzz.run --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m fuzz.run $(SECONDS) --seed $(SEED)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench.run

@@ -15,7 +15,6 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.controlplane.build import Assets, BuildProblem, build
 from tests.cluster.thesmos import Thesmos
 
-
 _SKIPPED: set[str] = set()
 
 
