@@ -8,14 +8,28 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import is_bundle, reason
 from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
 from runtime.cli.problem import Problem, counted
+from runtime.cli.unbuilt import accept_registry, refuse
 
 if TYPE_CHECKING:
     from runtime.cli.offline import Answer, Policies
+
+
+UNBUILT_FLAGS: Final = (
+    ("--target-resource", "--target-resources"),
+    ("-n", "--namespace"),
+    ("--kubeconfig",),
+    ("--context",),
+    ("-b", "--git-branch"),
+    ("--generated-exception-ttl",),
+    ("--crd-path",),
+    ("--context-path",),
+)
+UNBUILT_SWITCHES: Final = (("-c", "--cluster"), ("--generate-exceptions",))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     codes.add_argument("--warn-no-pass", action="store_true", help="exit with --warn-exit-code when nothing passed")
     codes.add_argument("--audit-warn", action="store_true", help="count violations of Audit rules as warnings")
     codes.add_argument("--continue-on-fail", action="store_true", help="accepted for Kyverno's sake: always so here")
+    accept_registry(parser)
+    refuse(parser, UNBUILT_FLAGS, UNBUILT_SWITCHES)
 
 
 @dataclass(slots=True)
@@ -142,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
 
 def load(args: argparse.Namespace) -> Policies:
     """Compiles the policies and exceptions of a command line. Raises :class:`Problem` when one is refused."""
-    from compiler.diagnostics import render_all
+    from compiler.diagnostics import render, render_all
     from runtime.bundles import BundleProblem, read_file
     from runtime.cli.offline import load_policies
     from vm.bundle import BundleError
@@ -174,8 +190,9 @@ def load(args: argparse.Namespace) -> Policies:
         errors = [d for r in policies.refused for d in r.diagnostics if d.severity == "error"]
         raise Problem(_refusal(len(errors)), render_all(errors, texts))
     remarks = [d for d in policies.diagnostics if d.severity == "warning"]
-    if remarks and not args.stdin:
-        print(render_all(remarks, texts), file=sys.stderr)
+    if not args.stdin:
+        for remark in remarks:
+            print(render(remark).partition("\n")[0], file=sys.stderr)
     return policies
 
 

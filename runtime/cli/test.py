@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.cli.problem import Problem, counted
+from runtime.cli.unbuilt import accept_registry, refuse
 
 if TYPE_CHECKING:
     from runtime.cli.testfile import Check, Selector, TestDocument, TestRun
@@ -46,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check"
     )
+    accept_registry(parser)
+    refuse(parser, [("-b", "--git-branch")], [])
 
 
 def run(args: argparse.Namespace) -> int:

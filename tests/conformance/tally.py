@@ -137,7 +137,7 @@ def write_expected(tallies: Iterable[Tally], path: Path = EXPECTED) -> None:
 def _reason(result: Result) -> str:
     _, refused, part = result.got.partition("not built yet: ")
     if refused:
-        return f"{part.removeprefix(refused)} is not built yet"
+        return f"{part.replace(f'; {refused}', ', ')} is not built yet"
     return f"{result.detail}: want {result.want}, got {result.got}"
 
 
