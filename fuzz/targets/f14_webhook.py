@@ -19,7 +19,7 @@ from runtime.policyset import PolicySet
 from runtime.webhook.app import build_app
 from runtime.webhook.live import Live, Snapshot
 
-NAME: Final = "F14"
+NAME: Final = "f14_webhook"
 PROPERTY: Final = "post(any JSON) = AdmissionReview v1 with uid(request), or 4xx; never 5xx"
 
 Json = Any
