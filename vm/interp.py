@@ -373,7 +373,7 @@ class _Layout:
             at = out[at][2] if out[at][0] == _JUMP else at + 1
         if number == _JUMP:
             at = out[place][2]
-            while out[at][0] == _JUMP:
+            while at < len(out) and out[at][0] == _JUMP:
                 at = out[at][2]
             out[place] = (_JUMP, None, at)
             return
