@@ -187,7 +187,6 @@ def _text(path: str, described: dict[str, Any]) -> Iterator[str]:
     yield "index:"
     for entry in described["index"]:
         yield f"  {entry['key']}: {', '.join(entry['rules'])}"
-    for name, text in described.get("code", {}).items():
+    for text in described.get("code", {}).values():
         yield ""
-        yield f"function {name}"
         yield from text.rstrip("\n").split("\n")
