@@ -61,24 +61,29 @@ SETTLING_SECONDS: Final = 15.0
 
 async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path | None) -> int:
     """Serves until ``stop`` is set; takes the webhook configurations away when this was the last replica."""
+    metrics = Metrics()
+
+    def asked(verb: str, resource: Resource, namespace: str) -> None:
+        metrics.count("kyverno_client_queries_total", verb, "dynamic", resource.kind, namespace)
+
     try:
-        client = await connect(settings.kubeconfig)
+        client = await connect(settings.kubeconfig, asked)
     except Unreachable as problem:
         raise ServeProblem(str(problem)) from None
     try:
-        return await _Cluster(client, settings).run(stop, ca_out)
+        return await _Cluster(client, settings, metrics).run(stop, ca_out)
     finally:
         await client.close()
 
 
 class _Cluster:
-    def __init__(self, client: HttpKubeClient, settings: Settings) -> None:
+    def __init__(self, client: HttpKubeClient, settings: Settings, metrics: Metrics) -> None:
         from runtime.bundles import make_imports
 
         self._client = client
         self._settings = settings
         self._live = Live(namespace_labels={})
-        self._metrics = Metrics()
+        self._metrics = metrics
         self._webhooks = WebhookConfigController(client, settings)
         self._status = StatusWriter(client)
         self._replicas = Replicas(client, settings.names, settings.identity)

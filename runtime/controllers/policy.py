@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -38,6 +39,9 @@ ObjectKey = tuple[str, str, str]
 
 SETTLE: Final = 0.02
 """Seconds to wait for more changes: ``kubectl apply -f folder`` is one swap, not one a file."""
+
+BUDGET: Final = 0.5
+"""Seconds of compiling after which what is done is made live, before the rest: one of many changes waits no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +111,14 @@ class PolicyController:
                 self._metrics.count("kyverno_controller_requeue_total", "policy", "1")
 
     async def round(self) -> None:
-        """Takes in all pending changes and makes them live."""
-        pending, self._pending = self._pending, {}
+        """Takes in pending changes, as many as the budget allows, and makes them live."""
         started = time.perf_counter()
         compiled: list[str] = []
-        for key, obj in pending.items():
+        # Before the first swap all of them: a webhook that is ready must not answer from half the policies.
+        ends = started + BUDGET if self._live.ready else math.inf
+        while self._pending and time.perf_counter() < ends:
+            key = next(iter(self._pending))
+            obj = self._pending.pop(key)
             if obj is None:
                 gone = self.entries.pop(key, None)
                 if gone is not None:
@@ -128,6 +135,8 @@ class PolicyController:
             self.entries[key] = entry
             compiled.append(key[2])
             self._count_change(entry, "created" if known is None else "updated")
+        if self._pending:
+            self._wake.set()
         if compiled or not self._live.ready:
             self._live.swap(await asyncio.to_thread(self._snapshot))
             seconds = time.perf_counter() - started
@@ -145,8 +154,13 @@ class PolicyController:
         """Runs in a worker thread."""
         origin = origin_of(obj)
         now = time.time()
-        compiled = compile_text(text, origin)
         good = known.good if known is not None else None
+        try:
+            compiled = compile_text(text, origin)
+        except Exception as error:
+            # A bug of the compiler, told where people look for it; the other policies go on.
+            log.exception("%s: the compiler failed", origin)
+            return Entry(obj, text, good, f"the compiler failed: {error}", now)
         if compiled.bundle is None:
             log.warning(
                 "%s does not compile%s:\n%s", origin, ", its last version stays" if good else "", compiled.report

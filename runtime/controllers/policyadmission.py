@@ -51,6 +51,7 @@ class PolicyAdmission:
         if not asked or request.subresource or type(new) is not dict or unchanged(new, request.old):
             return Decision(True)
         async with self._lock:
+            # A bug of the compiler ends in a 500 here, so that the policy is not stored (failurePolicy Fail).
             compiled = await asyncio.to_thread(compile_object, new)
         if compiled.bundle is None:
             return Decision(False, "\n" + _cut(compiled.report))

@@ -7,6 +7,7 @@ differs, keeps it when someone else changes or deletes it, and removes it when n
 from __future__ import annotations
 
 import base64
+import ipaddress
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,11 +107,19 @@ def client_config(path: str, settings: Settings, ca: bytes) -> dict[str, Any]:
     """Where the API server finds a path: the Service, or a URL when this runs outside the cluster."""
     bundle = base64.b64encode(ca).decode("ascii")
     if settings.server_ip is not None:
-        host = settings.server_ip if ":" in settings.server_ip else f"{settings.server_ip}:{settings.port}"
-        return {"url": f"https://{host}{path}", "caBundle": bundle}
+        return {"url": f"https://{address(settings.server_ip, settings.port)}{path}", "caBundle": bundle}
     names = settings.names
     service = {"name": names.service, "namespace": names.namespace, "path": path, "port": settings.service_port}
     return {"service": service, "caBundle": bundle}
+
+
+def address(server: str, port: int) -> str:
+    """``host:port`` of a ``--server-ip``, which may have a port of its own and may be an IPv6 address."""
+    try:
+        ip = ipaddress.ip_address(server.strip("[]"))
+    except ValueError:
+        return server if ":" in server else f"{server}:{port}"
+    return f"[{ip}]:{port}" if ip.version == 6 else f"{ip}:{port}"
 
 
 def _failure(policy: WatchedPolicy, settings: Settings) -> str:

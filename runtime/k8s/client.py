@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -20,6 +21,9 @@ import orjson
 from runtime.k8s.errors import ApiProblem, Expired, Unreachable
 
 Object = dict[str, Any]
+
+Verb = Literal["list", "get", "create", "update", "patch", "delete", "watch"]
+Asked = Callable[[Verb, "Resource", str], None]
 
 REQUEST_SECONDS: Final = 30.0
 WATCH_SECONDS: Final = 290
@@ -73,13 +77,16 @@ class KubeClient(Protocol):
 class HttpKubeClient:
     """:class:`KubeClient` over a real connection. Made by :func:`connect`."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, asked: Asked = lambda verb, resource, namespace: None) -> None:
+        """``asked`` is told of every request by resource, for the metrics."""
+        self._asked = asked
         # The client library's annotations are half there; what is used of it is all in this class.
         self._api = api
         self._host: str = api.configuration.host
 
     async def list(self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None) -> Object:
         """All objects; pages of 500 are joined, so that one answer never grows with the cluster."""
+        self._asked("list", resource, namespace)
         items: list[Any] = []
         more: dict[str, str] = {"limit": "500", **(query or {})}
         while True:
@@ -91,27 +98,33 @@ class HttpKubeClient:
             more["continue"] = token
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        self._asked("get", resource, namespace)
         return await self._json("GET", resource.path(namespace, name))
 
     async def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+        self._asked("create", resource, namespace)
         return await self._json("POST", resource.path(namespace), obj)
 
     async def replace(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+        self._asked("update", resource, namespace)
         return await self._json("PUT", resource.path(namespace, obj["metadata"]["name"]), obj)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", subresource: str = ""
     ) -> Object:
         """A JSON merge patch."""
+        self._asked("patch", resource, namespace)
         return await self._json("PATCH", resource.path(namespace, name, subresource), patch, MERGE_PATCH)
 
     async def apply(self, resource: Resource, obj: Object, manager: str, namespace: str = "") -> Object:
         """Server-side apply, taking over fields that others own."""
+        self._asked("patch", resource, namespace)
         query = urlencode({"fieldManager": manager, "force": "true"})
         path = f"{resource.path(namespace, obj['metadata']['name'])}?{query}"
         return await self._json("PATCH", path, obj, APPLY_PATCH)
 
     async def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self._asked("delete", resource, namespace)
         with contextlib.suppress(ApiMissing):
             await self._json("DELETE", resource.path(namespace, name))
 
@@ -120,6 +133,7 @@ class HttpKubeClient:
 
         Raises :class:`Expired` when the version is too old.
         """
+        self._asked("watch", resource, namespace)
         query = {
             "watch": "true",
             "resourceVersion": resource_version,
@@ -210,7 +224,7 @@ def _problem(code: int, status: Any) -> ApiProblem:
             return ApiProblem.of_status(code, status)
 
 
-async def connect(kubeconfig: str | None) -> HttpKubeClient:
+async def connect(kubeconfig: str | None, asked: Asked) -> HttpKubeClient:
     """A client by a kubeconfig file, or by the service account of the Pod this runs in when None.
 
     Raises :class:`Unreachable` for a configuration that cannot be used; the server itself is not asked.
@@ -225,15 +239,18 @@ async def connect(kubeconfig: str | None) -> HttpKubeClient:
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=configuration)
         else:
+            # The library takes a missing file for an empty one, and tells of it in the log.
+            Path(kubeconfig).open("rb").close()
             await config.load_kube_config(config_file=kubeconfig, client_configuration=configuration)
     except (config.ConfigException, OSError, yaml.YAMLError) as error:
         what = kubeconfig or "the service account of this Pod"
-        raise Unreachable(f"{what}: {_reason(error)}") from None
+        said = error.strerror if isinstance(error, OSError) and error.strerror else _reason(error)
+        raise Unreachable(f"{what}: {said[:1].lower()}{said[1:]}") from None
     # We have our own back-off, which watches and lists share.
     configuration.retries = False
     # Eight watches stay open; requests must not wait for them.
     configuration.connection_pool_maxsize = 64
-    return HttpKubeClient(client.ApiClient(configuration))
+    return HttpKubeClient(client.ApiClient(configuration), asked)
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

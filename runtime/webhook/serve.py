@@ -15,8 +15,9 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--bundle", metavar="FILE", action="append", default=[], type=Path, help="a compiled bundle")
     what.add_argument(
         "--policies", metavar="PATH", action="append", default=[], type=Path, help="policy files or folders, compiled"
+    )
+    what.add_argument(
+        "--key", metavar="PEM", action="append", default=[], help="bundles must be signed by this ed25519 public key"
     )
     what.add_argument("--kubeconfig", metavar="FILE", help="watch the policies of this cluster")
     what.add_argument("--in-cluster", action="store_true", help="watch the policies of the cluster this runs in")
@@ -170,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = settings_of(args)
         set_up_logs(settings.log_format, settings.verbosity)
-        return run_loop(_main(settings, args.ca_out))
+        return run_loop(_main(settings, args.key, args.ca_out))
     except ServeProblem as problem:
         print(f"thesmos serve: {problem}", file=sys.stderr)
         return 2
@@ -187,7 +191,7 @@ def run_loop(main: Any) -> int:
         return int(runner.run(main))
 
 
-async def _main(settings: Settings, ca_out: Path | None) -> int:
+async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -199,33 +203,45 @@ async def _main(settings: Settings, ca_out: Path | None) -> int:
     from runtime.observe.metrics import Metrics
     from runtime.webhook.live import Live, Snapshot
 
-    policies = load_policies(settings)
+    policies = load_policies(settings, keys)
     live, metrics = Live(), Metrics()
     live.swap(Snapshot.of(policies))
     serving = offline_certificate(settings)
     write_ca(ca_out, serving)
     async with serve(live, settings, metrics, serving) as server:
         print(f"serving {len(policies.policies)} policies on https://{settings.host}:{server.port}", flush=True)
+        # Texts formed at request time need the compiler: its import must not be part of somebody's request.
+        await asyncio.to_thread(import_module, "compiler.dynamic")
         await stop.wait()
     return 0
 
 
-def load_policies(settings: Settings) -> PolicySet:
-    """The policy set of bundles and policy files. Raises :class:`ServeProblem`."""
-    from runtime.bundles import BundleProblem, load_files, make_imports
+def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
+    """The policy set of bundles and policy files; warnings of the compiler go to standard error.
+
+    ``keys`` are files of public keys, one of which must have signed each bundle. Raises :class:`ServeProblem`.
+    """
+    from runtime.bundles import BundleProblem, load_files, make_imports, read_file
+    from runtime.cli.keys import load_trust
+    from runtime.cli.problem import Problem
     from runtime.controllers.compilation import CompileProblem, compile_files
     from runtime.policyset import PolicySet
 
+    tier: Any = settings.tier
     try:
+        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)))
         if not settings.policies:
-            return load_files(settings.bundles, tier=settings.tier)  # type: ignore[arg-type]
-        compiled = [c.bundle for c in compile_files(settings.policies) if c.bundle is not None]
-        given = [path.read_bytes() for path in settings.bundles]
-        return PolicySet.load([*given, *compiled], tier=settings.tier, imports=make_imports())  # type: ignore[arg-type]
-    except (BundleProblem, CompileProblem) as problem:
+            return from_bundles
+        compiled = compile_files(settings.policies)
+        for warned in compiled:
+            if warned.report:
+                print(warned.report, file=sys.stderr)
+        # One set of all: an exception of one file frees from the policies of another.
+        given = [read_file(path) for path in settings.bundles]
+        made = [c.bundle for c in compiled if c.bundle is not None]
+        return PolicySet.load([*given, *made], tier=tier, imports=make_imports())
+    except (BundleProblem, CompileProblem, Problem) as problem:
         raise ServeProblem(str(problem)) from None
-    except OSError as error:
-        raise ServeProblem(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
 
 
 def offline_certificate(settings: Settings) -> Serving:

@@ -1,0 +1,151 @@
+"""``thesmos serve`` says in one line why it cannot start, and serves over TLS when it can."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from runtime.cli.main import main
+from runtime.config import Names
+from runtime.controllers.webhookconfig import address
+from runtime.webhook.serve import ServeProblem, add_arguments, settings_of
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def settings(*words: str) -> object:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return settings_of(parser.parse_args(words))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "nothing to serve"),
+        (("--bundle", "x", "--kubeconfig", "y"), "without a cluster"),
+        (("--in-cluster", "--kubeconfig", "y"), "exclude each other"),
+        (("--kubeconfig", "y"), "--server-ip"),
+        (("--bundle", "x", "--tls-cert", "c"), "go together"),
+    ],
+)
+def test_flags_that_make_no_sense(words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ServeProblem, match=said):
+        settings(*words)
+
+
+def test_flags_of_kyverno_are_taken() -> None:
+    found = settings(
+        "--in-cluster",
+        "--webhookServerPort=9444",
+        "--servicePort=8443",
+        "--webhookTimeout=20",
+        "--loggingFormat=json",
+        "--v=4",
+        "--forceFailurePolicyIgnore=true",
+        "--exceptionNamespace=exceptions",
+    )
+    assert found.port == 9444  # type: ignore[attr-defined]
+    assert found.service_port == 8443  # type: ignore[attr-defined]
+    assert found.timeout == 20  # type: ignore[attr-defined]
+    assert found.log_format == "json"  # type: ignore[attr-defined]
+    assert found.force_failure_policy_ignore is True  # type: ignore[attr-defined]
+    assert found.exception_namespaces == ("exceptions",)  # type: ignore[attr-defined]
+    assert found.names == Names()  # type: ignore[attr-defined]
+
+
+def test_a_pod_of_a_cluster_needs_no_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    assert settings().in_cluster is True  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "word", ["--port=x", "--port=70000", "--webhookTimeout=31", "--forceFailurePolicyIgnore=maybe"]
+)
+def test_values_that_are_none_end_with_two(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--bundle", "x", word]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_bad_inputs_end_with_one_line_and_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "no.thb").write_bytes(b"no bundle")
+    (tmp_path / "cut.thb").write_bytes(b"THB1")
+    for words, said in (
+        (["--bundle", str(tmp_path / "missing.thb")], "no such file"),
+        (["--bundle", str(tmp_path / "no.thb")], "is no bundle"),
+        (["--bundle", str(tmp_path / "cut.thb")], "cut.thb: "),
+        (["--policies", str(tmp_path / "missing.yaml")], "no such file"),
+        (
+            ["--policies", str(EXAMPLES / "policies"), "--tls-cert", "missing", "--tls-key", "missing"],
+            "missing: no such",
+        ),
+        (["--policies", str(EXAMPLES / "policies"), "--port", "0", "--ca-out", str(tmp_path / "no" / "ca")], "no such"),
+        (["--kubeconfig", str(tmp_path / "missing"), "--server-ip", "127.0.0.1"], "missing: no such file"),
+    ):
+        assert main(["serve", *words]) == 2, words
+        error = capsys.readouterr().err
+        assert error.startswith("thesmos serve: "), error
+        assert said in error
+        assert error.count("\n") == 1, error
+
+
+def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        words = ["serve", "--policies", str(EXAMPLES / "policies"), "--host", "127.0.0.1", "--port", port]
+        assert main(words) == 2
+    assert f"cannot listen on 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("server", "want"),
+    [
+        ("192.0.2.7", "192.0.2.7:9443"),
+        ("192.0.2.7:1", "192.0.2.7:1"),
+        ("host.example.com", "host.example.com:9443"),
+        ("host.example.com:1", "host.example.com:1"),
+        ("2001:db8::1", "[2001:db8::1]:9443"),
+        ("[2001:db8::1]:1", "[2001:db8::1]:1"),
+    ],
+)
+def test_addresses_of_the_server(server: str, want: str) -> None:
+    assert address(server, 9443) == want
+
+
+def test_a_process_serves_over_tls_and_ends_politely(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    command = [sys.executable, "-m", "runtime.cli.main", "serve", "--policies", str(EXAMPLES / "policies")]
+    command += ["--host", "127.0.0.1", "--port", "0", "--ca-out", str(ca), "--loggingFormat=json"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=EXAMPLES.parent
+    ) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        try:
+            assert line.startswith("serving 4 policies on https://127.0.0.1:"), line
+            port = line.rsplit(":", 1)[1].strip()
+            context = ssl.create_default_context(cafile=str(ca))
+            url = f"https://localhost:{port}/health/readiness"
+            with urllib.request.urlopen(url, context=context, timeout=10) as answer:
+                assert answer.read() == b"ok\n"
+            time.sleep(0.1)
+        finally:
+            os.kill(server.pid, signal.SIGTERM)
+        assert server.wait(30) == 0
+        assert server.stderr is not None
+        log = server.stderr.read()
+    assert '"logger":"thesmos.serve"' in log
+    assert "Traceback" not in log
