@@ -14,7 +14,7 @@ from tests.reference.images import images
 from tests.reference.matching import Subject, _block, rule_applies
 from tests.reference.mutation import MutationError, NothingToDo, json_patch, strategic_merge
 from tests.reference.query import equal
-from tests.reference.scalars import wildcard
+from tests.reference.scalars import json_text, wildcard
 from tests.reference.variables import SubstitutionError, substitute
 from tests.reference.walk import Mismatch, match_pattern
 
@@ -187,7 +187,7 @@ def _with_stop(message: str) -> str:
 
 def _substituted_message(validate: dict[str, Any], context: dict[str, Any]) -> str:
     message = substitute(validate.get("message") or "", context)
-    return message if isinstance(message, str) else ""
+    return message if isinstance(message, str) else json_text(message)
 
 
 def pattern(name: str, validate: dict[str, Any], resource: Any, context: dict[str, Any]) -> tuple[str, str]:
@@ -208,7 +208,7 @@ def _pattern_message(name: str, validate: dict[str, Any], found: Mismatch, conte
         message = _substituted_message(validate, context)
     except SubstitutionError:
         return f"validation error: variables substitution error in rule {name} execution error: {found.text}"
-    before = f"{_with_stop(message)} " if message else ""
+    before = f"{_with_stop(message)} " if validate.get("message") else ""
     if found.path:
         return f"validation error: {before}rule {name} failed at path {found.path}"
     return f"validation error: {before}rule {name} execution error: {found.text}"
@@ -272,10 +272,11 @@ def mutate(
         return "error", str(error), None
     if equal(patched, resource):
         return "skip", "no patches applied", None
-    metadata = patched.get("metadata") or {}
-    message = f"mutated {patched.get('kind') or ''}/{metadata.get('name') or ''}"
-    if metadata.get("namespace"):
-        message += f" in namespace {metadata['namespace']}"
+    metadata = patched.get("metadata") if isinstance(patched.get("metadata"), dict) else {}
+    kind, called, namespace = (
+        v if isinstance(v, str) else "" for v in (patched.get("kind"), metadata.get("name"), metadata.get("namespace"))
+    )
+    message = f"mutated {kind}/{called}" + (f" in namespace {namespace}" if namespace else "")
     return "pass", message, patched
 
 

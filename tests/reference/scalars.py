@@ -217,14 +217,13 @@ def scientific(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    if value == 0:
-        return "0", 0
-    mantissa, _, exponent = f"{abs(value):.17e}".partition("e")
-    shortest = repr(abs(value))
-    plain, _, shift = shortest.partition("e")
-    digits = plain.replace(".", "").lstrip("0").rstrip("0") or "0"
-    del mantissa, shift
-    return digits, int(exponent) if float(f"1e{int(exponent)}") <= abs(value) else int(exponent) - 1
+    """The shortest digits that read back, and the exponent of the first of them."""
+    plain, _, shift = repr(abs(value)).partition("e")
+    whole, _, part = plain.partition(".")
+    digits = whole + part
+    leading = len(digits) - len(digits.lstrip("0"))
+    exponent = len(whole) - 1 - leading + int(shift or 0)
+    return digits.strip("0") or "0", exponent if value else 0
 
 
 def json_text(value: Any) -> str:

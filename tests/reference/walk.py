@@ -230,7 +230,8 @@ def _some(pairs: list[tuple[Any, Any, int]], path: str, record: dict[str, bool])
 def _asks(pattern: dict[str, Any]) -> bool:
     """Whether a pattern element asks for something: a plain key that null would not satisfy."""
     return any(
-        anchor(k) is None and (isinstance(v, (dict, list)) or not match_scalar(None, v)) for k, v in pattern.items()
+        ((a := anchor(k)) is None or a[0] == "+") and (isinstance(v, (dict, list)) or not match_scalar(None, v))
+        for k, v in pattern.items()
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 import orjson
@@ -154,7 +155,7 @@ def _duration_text(v: Value) -> int | None:
 
 def _seconds(v: Value) -> int | None:
     if type(v) is float:
-        return round(v * SECOND) if abs(v) < 1e18 else None
+        return round(v * SECOND) if isfinite(v * SECOND) else None
     return v * SECOND if type(v) is int else None
 
 
