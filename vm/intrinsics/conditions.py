@@ -24,6 +24,9 @@ from vm.scalar import parse_float, parse_int, range_matcher
 from vm.values import Value, json_equal
 
 _NUMBERS: Final = (int, float)
+_MOST_KEPT: Final = 256
+_LONGEST_KEPT: Final = 4096
+"""Values of conditions come from policies most of the time, but a request may bring some: larger ones are not cached."""
 
 
 def equals(key: Value, value: Value) -> bool:
@@ -261,9 +264,17 @@ def _texts(values: list[Value]) -> tuple[str, ...]:
     return tuple([v if type(v) is str else go_value(v) for v in values])
 
 
-@lru_cache(maxsize=1024)
 def _member_of(values: tuple[str, ...]) -> Callable[[str], bool]:
     """Whether a key is like one of the values: equal, or one of the two matches the other as a wildcard."""
+    return _kept_member(values) if len(values) <= _MOST_KEPT else _made_member(values)
+
+
+@lru_cache(maxsize=512)
+def _kept_member(values: tuple[str, ...]) -> Callable[[str], bool]:
+    return _made_member(values)
+
+
+def _made_member(values: tuple[str, ...]) -> Callable[[str], bool]:
     exact = frozenset(values)
     globs = tuple(wildcard_matcher(v) for v in values if contains_wildcard(v))
 
@@ -298,9 +309,17 @@ def _deprecated(meter: Meter, key: Value, value: Value, *, inside: bool) -> bool
     return missing is not inside
 
 
-@lru_cache(maxsize=1024)
 def _decoded(text: str) -> tuple[bool, tuple[str, ...] | None]:
     """Whether a text is JSON, and the texts of it when it is a list of texts."""
+    return _kept_decoded(text) if len(text) <= _LONGEST_KEPT else _made_decoded(text)
+
+
+@lru_cache(maxsize=512)
+def _kept_decoded(text: str) -> tuple[bool, tuple[str, ...] | None]:
+    return _made_decoded(text)
+
+
+def _made_decoded(text: str) -> tuple[bool, tuple[str, ...] | None]:
     try:
         data: Any = orjson.loads(text)
     except orjson.JSONDecodeError:

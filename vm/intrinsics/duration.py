@@ -24,11 +24,19 @@ _UNITS: Final = {
 }
 _TERM: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _LIMIT: Final = 1 << 63
+_LONGEST: Final = 256
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of a Go duration, None when the text is none. A bare ``0`` is one, any other bare number is not.
+
+    A text of more than 256 characters is none: requests choose these texts, and the cache keeps them.
+    """
+    return _parsed(text) if len(text) <= _LONGEST else None
 
 
 @lru_cache(maxsize=4096)
-def parse_duration(text: str) -> int | None:
-    """Nanoseconds of a Go duration, None when the text is none. A bare ``0`` is one, any other bare number is not."""
+def _parsed(text: str) -> int | None:
     body, negative = text, False
     if body[:1] in ("+", "-"):
         negative = body[0] == "-"

@@ -24,6 +24,7 @@ _DECIMAL_SUFFIX: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G":
 _BINARY_SUFFIX: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_NAME: Final = {exponent: name for name, exponent in _DECIMAL_SUFFIX.items()}
 _BINARY_NAME: Final = {exponent: name for name, exponent in _BINARY_SUFFIX.items()} | {0: ""}
+_LONGEST: Final = 256
 _LARGEST_EXPONENT: Final = 1000
 """A bound of ours: ``1e1000000`` would cost a megabyte of digits, and means nothing to a cluster."""
 
@@ -88,9 +89,16 @@ class Quantity:
         return self.text or self.canonical()
 
 
-@lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity | None:
-    """The quantity a text denotes, None when it denotes none."""
+    """The quantity a text denotes, None when it denotes none.
+
+    A text of more than 256 characters denotes none: requests choose these texts, and the cache keeps them.
+    """
+    return _parsed(text) if len(text) <= _LONGEST else None
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Quantity | None:
     if text == "0":
         return Quantity(0, DECIMAL_SI, 0, "0")
     shape = _SHAPE.fullmatch(text) if text else None
@@ -99,7 +107,7 @@ def parse_quantity(text: str) -> Quantity | None:
     sign, whole, fraction, letters, digits = shape.groups()
     whole, fraction = whole or "0", fraction or ""
     read = _suffix(letters, digits)
-    if read is None or len(text) > _LARGEST_EXPONENT:
+    if read is None:
         return None
     base, exponent, family = read
     unscaled = int(whole + fraction)

@@ -22,9 +22,18 @@ def match(pattern: str, text: str) -> bool:
     return matcher(pattern)(text)
 
 
-@lru_cache(maxsize=4096)
 def matcher(pattern: str) -> Callable[[str], bool]:
     """A predicate specialised for the shape of the pattern: exact, prefix, suffix, contains, or a general glob."""
+    # Requests bring patterns too (a key may hold a star): only those of a usual length are kept.
+    return _kept(pattern) if len(pattern) <= 256 else _made(pattern)
+
+
+@lru_cache(maxsize=4096)
+def _kept(pattern: str) -> Callable[[str], bool]:
+    return _made(pattern)
+
+
+def _made(pattern: str) -> Callable[[str], bool]:
     if not contains_wildcard(pattern):
         return pattern.__eq__
     pieces = pattern.split("*")

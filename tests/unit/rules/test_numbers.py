@@ -82,3 +82,10 @@ def test_wildcards_match_as_the_reference() -> None:
 )
 def test_worked_wildcards(pattern: str, text: str, expected: bool) -> None:
     assert match(pattern, text) is expected
+
+
+def test_texts_too_long_to_mean_a_number_are_none() -> None:
+    assert parse_duration("1" * 5000 + "s") is None
+    assert parse_quantity("1" * 5000) is None
+    assert parse_quantity("1e1000000") is None
+    assert match("*" + "a" * 300, "b" + "a" * 300)
