@@ -41,9 +41,9 @@ _BUILT: Final = {"new_list": "L", "new_map": "M"}
 
 @dataclass(slots=True)
 class Budget:
-    """Work left for a whole module, so that no bundle can keep the verifier busy."""
+    """Work left for a whole module, in instructions looked at, so that no bundle can keep the verifier busy."""
 
-    left: int = 40_000_000
+    left: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +163,7 @@ class Flow:
         self.max_depth = 0
         self.result_depth = 0
         self.loops: list[_Loop] = []
+        self.heads: dict[int, Values] = {}
         self.bound: list[int] = []
         self.drops: dict[int, int] = {}
         self.measured: dict[int, tuple[int, ...]] = {}
@@ -403,7 +404,11 @@ class Flow:
                 raise self.fail("kind", f"binds {x[0]} to a local of kind {self.fn.locals[slot]}", i)
         outer, self.floor = self.floor, len(v)
         self.bound.extend(slots)
-        head = v
+        # A loop within a loop begins where its last run ended: what holds only ever becomes less, so that all rounds of
+        # all loops together are bounded, not their product.
+        known = self.join(v, self.heads.get(i), i)
+        assert known is not None
+        head = known
         for _ in range(_ROUNDS):
             self.tables.budget.left -= len(v) >> 3
             loop = _Loop(i, len(v), slots)
@@ -424,6 +429,7 @@ class Flow:
             head = known
         else:
             raise self.fail("depth", "a value grows with each round of the loop", i)
+        self.heads[i] = head.copy()
         del self.bound[-len(slots) :]
         self.floor = outer
         after: Values | None = head

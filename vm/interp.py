@@ -45,6 +45,8 @@ _TWO_METER, _ONE_METER, _CONCAT, _CELL, _AWAIT, _DROP_JUMP, _J_PATH = range(38, 
 _UNSET: Final = object()
 """A cell that has not run yet. No value of a program is this object."""
 _DONE: Final = object()
+_LOOK_AHEAD: Final = 8
+"""Negations and jumps that threading looks through: a bound, as code may be one long row of them."""
 
 _FUSED: Final = {
     "is_absent": _IF_ABSENT,
@@ -368,9 +370,16 @@ class _Layout:
         number, a, _ = out[place]
         at = place + 1
         negated = False
-        while at < len(out) and (out[at][0] == _JUMP or (out[at][0] == _ONE and out[at][1] is _NOT)):
-            negated ^= out[at][0] == _ONE
-            at = out[at][2] if out[at][0] == _JUMP else at + 1
+        for _ in range(_LOOK_AHEAD):
+            if at >= len(out):
+                return
+            if out[at][0] == _JUMP:
+                at = out[at][2]
+            elif out[at][0] == _ONE and out[at][1] is _NOT:
+                negated = not negated
+                at += 1
+            else:
+                break
         if number == _JUMP:
             at = out[place][2]
             while at < len(out) and out[at][0] == _JUMP:

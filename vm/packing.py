@@ -122,6 +122,8 @@ def _sorted(value: Value, depth: int) -> Value:
     if t is dict:
         if depth <= 0:
             raise PackError("limit", "the value is nested too deeply")
+        if not all(type(k) is str for k in value):
+            raise PackError("malformed", "a map has a key that is no text")
         return {k: _sorted(value[k], depth - 1) for k in sorted(value)}
     if t is list or t is tuple:
         if depth <= 0:

@@ -228,7 +228,7 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
         m.functions,
         m.cells,
         {},
-        Budget(),
+        Budget(1_000_000 + 8 * sum(len(s.instrs) for s in structs)),
     )
     suspends: dict[int, bool] = {}
     verified: dict[int, VerifiedFunction] = {}

@@ -365,13 +365,25 @@ class _Function:
         self.op("end")
         self.defined, self.bound, self.owned = defined, bound, owned & self.owned
 
+    def last(self, result: str) -> None:
+        """A way out on every path: one ``ret``, or one in each arm of an ``if``."""
+        if self.rng.random() < 0.3:
+            self.expr("B", 1)
+            self.op("if", 0)
+            self.last(result)
+            self.op("else")
+            self.last(result)
+            self.op("end")
+        else:
+            self.expr(result, 1)
+            self.op("ret")
+
     def finish(self, name: str, result: str, role: str) -> CodeObject:
         for _ in range(self.rng.randrange(1, 5)):
             if not self.stmt(result, 3):
                 break
         else:
-            self.expr(result, 1)
-            self.op("ret")
+            self.last(result)
         return CodeObject(name, self.params, self.locals, result, bytes(self.out), 64, role=role)
 
 

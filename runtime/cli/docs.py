@@ -52,45 +52,9 @@ def _diagnostics() -> str:
 
 def instruction_set() -> str:
     """The page of ``vm/ISA.md``: every instruction, then every intrinsic."""
-    from vm.functions import INTRINSICS
-    from vm.isa import OPS
+    from vm.isa_page import isa_markdown
 
-    lines = [
-        "# Instruction set",
-        "",
-        "Made from `vm/isa.py` and the tables of `vm/intrinsics/` by `thesmos docs`; a test compares them.",
-        "",
-        "A stack picture reads `pops name pushes`. Kinds: `V` any value, `B` boolean, `I` integer, `S` text, `L` list,",
-        "`M` map, `E` error, `O` outcome; `V` stands above all but `O`. Immediates are unsigned LEB128 numbers into",
-        "the table they are named after. Fuel is the cost of the instruction; work over data is charged on top.",
-        "",
-        "## Instructions",
-        "",
-        "| number | name | immediates | stack | fuel | effect | meaning |",
-        "|---|---|---|---|---:|---|---|",
-    ]
-    for op in OPS:
-        imm = ", ".join(i.value for i in op.imm)
-        head = f"| {op.number:02X} | `{op.name}` | {imm} | `{op.stack}`"
-        lines.append(f"{head} | {op.fuel} | {op.effect.value} | {_cell(op.doc)} |")
-    lines += [
-        "",
-        "## Intrinsics",
-        "",
-        "Called by `invoke`. A starred kind repeats. `data` marks those that pay for the size of their operands,",
-        "`runs` those that charge for their own work, `compiler` those that need the embedding to compile a text.",
-        "",
-        "| name | version | operands | result | fuel | pays | meaning |",
-        "|---|---:|---|---|---:|---|---|",
-    ]
-    for name, entry in sorted(INTRINSICS.items()):
-        marks = [("data", bool(entry.sized)), ("runs", entry.metered), ("compiler", entry.dynamic)]
-        pays = ", ".join(word for word, on in marks if on)
-        operands = " ".join(entry.params)
-        lines.append(
-            f"| `{name}` | {entry.version} | {operands} | {entry.result} | {entry.fuel} | {pays} | {_cell(entry.doc)} |"
-        )
-    return "\n".join(lines) + "\n"
+    return isa_markdown()
 
 
 def command_line() -> str:
@@ -130,10 +94,6 @@ def _children(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.Argum
         if isinstance(action, argparse._SubParsersAction)
         for name, child in action.choices.items()
     ]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 PAGES: Final[dict[str, Callable[[], str]]] = {
