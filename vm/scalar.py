@@ -183,15 +183,15 @@ def number_text(value: Value) -> str | None:
 
 def parse_int(text: str) -> int | None:
     """A base-10 signed 64-bit integer, None for anything else."""
-    if not _INTEGER.fullmatch(text):
+    if len(text) > 256 or not _INTEGER.fullmatch(text):
         return None
-    number = int(text) if len(text) < 25 else _INT64
+    number = int(text)
     return number if -_INT64 <= number < _INT64 else None
 
 
 def parse_float(text: str) -> float | None:
-    """A decimal floating-point number, None for anything else."""
-    return float(text) if _FLOAT.fullmatch(text) else None
+    """A decimal floating-point number of at most 256 characters, None for anything else."""
+    return float(text) if len(text) <= 256 and _FLOAT.fullmatch(text) else None
 
 
 def _either(text: str, term: Predicate) -> Predicate:

@@ -26,7 +26,7 @@ from vm.values import Value, json_equal
 _NUMBERS: Final = (int, float)
 _MOST_KEPT: Final = 256
 _LONGEST_KEPT: Final = 4096
-"""Values of conditions come from policies most of the time, but a request may bring some: larger ones are not cached."""
+"""Values of conditions come from policies most of the time; a request may bring some, so larger ones are not cached."""
 
 
 def equals(key: Value, value: Value) -> bool:
@@ -194,6 +194,8 @@ def _compare_number(key: float, value: Value) -> int | None:
 def _compare_versions(key: str, value: str) -> int | None:
     import semver
 
+    if len(key) > 256 or len(value) > 256:
+        return None
     try:
         return semver.Version.parse(key).compare(semver.Version.parse(value))
     except ValueError:
@@ -213,6 +215,8 @@ def _sign(a: float, b: float) -> int:
 def _set_operator(meter: Meter, key: Value, value: Value, *, all_keys: bool, inside: bool) -> bool:
     """The four set operators. What cannot be compared is false for all of them, also for the negated ones (quirk)."""
     if type(key) is list:
+        if not key and type(value) is list:
+            return all_keys  # nothing to look for: the usual case of a rule that finds no offender
         return _list_key(meter, _texts(key), value, all_keys=all_keys, inside=inside)
     if type(key) not in (str, bool, int, float):
         return False

@@ -42,7 +42,8 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         fuel=3,
         sized=(0, 1),
     ),
-    *(Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + name, doc, fuel=3, sized=(0, 1)) for name, doc in _NUMERIC),
+    # What these read is bounded: no number, duration or version is longer than 256 characters.
+    *(Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + name, doc, fuel=4) for name, doc in _NUMERIC),
     *(
         Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + _FUNCTION.get(name, name), doc, fuel=4, metered=True)
         for name, doc in _SETS
