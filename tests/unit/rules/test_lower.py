@@ -310,3 +310,36 @@ def test_a_violation_that_was_there_before_stands_when_the_rule_is_for_updates_a
     assert run(rule_policy(enforced), bad, operation="UPDATE", old=POD) == ("fail", fail)
     updates = "match: {any: [{resources: {kinds: [Pod], operations: [UPDATE]}}]}"
     assert run(rule_policy(f"{updates}\n{enforced}"), bad, operation="UPDATE", old=bad) == ("fail", fail)
+
+
+EXCEPTION = """
+apiVersion: kyverno.io/v1alpha1
+kind: PolicyException
+metadata: {name: free, namespace: team-a}
+spec:
+  rules: [{name: r}]
+  match: {resources: {namespaces: [team-a], selector: {matchLabels: {legacy: "true"}}}}
+"""
+
+
+def test_an_exception_frees_what_it_matches_and_nothing_else() -> None:
+    policies = f"{rule_policy(PATTERN)}---{EXCEPTION}"
+    legacy = pod(metadata__labels={"legacy": "true"})
+    assert run(policies, legacy) == ("skip", "rule is skipped due to policy exceptionsteam-a/free")
+    assert run(policies, pod(metadata__labels={}))[0] == "fail"
+    elsewhere = {**legacy, "metadata": {**legacy["metadata"], "namespace": "team-b"}}
+    assert run(policies, elsewhere)[0] == "fail"
+
+
+def test_an_exception_covers_the_rules_that_autogen_makes() -> None:
+    policy = rule_policy(PATTERN).replace("pod-policies.kyverno.io/autogen-controllers: none", "a: b")
+    template = {"metadata": {"labels": {}}, "spec": copy.deepcopy(POD["spec"])}
+    deployment: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "team-a", "labels": {"legacy": "true"}},
+        "spec": {"template": template},
+    }
+    fail = "validation error: M. rule autogen-r failed at path /spec/template/metadata/labels/app/"
+    assert run(policy, deployment, "autogen-r") == ("fail", fail)
+    assert run(f"{policy}---{EXCEPTION}", deployment, "autogen-r")[0] == "skip"
