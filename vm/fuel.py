@@ -44,13 +44,10 @@ def measure(v: Value, meter: Meter) -> None:
 def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: list[Value], meter: Meter) -> None:
     """What an intrinsic owes for its operands: the length of those its catalogue entry lists, all of those built
     here."""
-    n = 0
     for i in sized:
         v = args[i]
-        if type(v) in SIZED:
-            n += len(v) >> CHUNK
-    if n:
-        meter.charge(n)
+        if type(v) in SIZED and len(v) >> CHUNK:
+            meter.charge(len(v) >> CHUNK)
     for i in measured:
         measure(args[i], meter)
 

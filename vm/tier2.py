@@ -19,7 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from vm.disasm import line_of
-from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs
+from vm.fuel import CHUNK, SIZED, exhausted, measure, pairs
 from vm.functions import resolve
 from vm.host import HOST_CALLS, NOTHING, PASSED, Execution, HostCall, Meter, OutOfFuel
 from vm.interp import Program
@@ -33,6 +33,7 @@ _UNSET: Final = object()
 _MAX_WEIGHT: Final = 40
 """Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
 reading."""
+_FREE: Final = (1 << CHUNK) - 1
 _PLACEHOLDER: Final = re.compile(r"\{([01])\}")
 
 _GLOBALS: Final[dict[str, Any]] = {
@@ -51,7 +52,6 @@ _GLOBALS: Final[dict[str, Any]] = {
     "Err": Err,
     "OutOfFuel": OutOfFuel,
     "HostCall": HostCall,
-    "charge_operands": charge_operands,
     "measure": measure,
     "pairs": pairs,
     **{f"s_{name}": body for name, body in SEMANTICS.items()},
@@ -386,13 +386,9 @@ class _Translator:
             case "local":
                 stack.append(_Expr(f"l{a}", frozenset((f"l{a}",))))
             case "set":
-                value = stack.pop()
-                self.settle(f"l{a}")
-                self.line(f"l{a} = {value.text}")
+                self.assign(f"l{a}", stack.pop())
             case "tee":
-                value = stack.pop()
-                self.settle(f"l{a}")
-                self.line(f"l{a} = {value.text}")
+                self.assign(f"l{a}", stack.pop())
                 stack.append(_Expr(f"l{a}", frozenset((f"l{a}",))))
             case "path":
                 self.path(a)
@@ -421,6 +417,21 @@ class _Translator:
                 else:
                     names = [x.text for x in operands] + ([key.text] if key else [])
                     self.push(f"s_{op.name}({', '.join(names)})", *operands, looks=True)
+
+    def assign(self, local: str, value: _Expr) -> None:
+        self.settle(local)
+        lines = self.out.lines
+        made = " " * self.indent + f"{value.text} = "
+        if (
+            value.text[0] == "t"
+            and lines
+            and lines[-1].startswith(made)
+            and all(x.text != value.text for x in self.stack)
+        ):
+            # The value was named on the line before, and nobody else waits for that name.
+            lines[-1] = " " * self.indent + f"{local} = " + lines[-1][len(made) :]
+        else:
+            self.line(f"{local} = {value.text}")
 
     def take(self, n: int) -> list[_Expr]:
         if not n:
@@ -522,11 +533,13 @@ class _Translator:
         operands = self.take(len(entry.params))
         measured = self.fn.measured.get(i, ())
         if entry.sized or measured:
-            operands = [self.atom(x) for x in operands]
-            args = ", ".join(x.text for x in operands)
-            sizes = self.bind(f"z{number}", entry.sized)
-            built = self.bind("z" + "_".join(("", *map(str, measured))), measured)
-            self.line(f"charge_operands({sizes}, {built}, [{args}], meter)")
+            operands = [self.atom(x) if n in entry.sized or n in measured else x for n, x in enumerate(operands)]
+            # As vm.fuel.charge_operands does, written out: most operands are short.
+            for n in entry.sized:
+                x = operands[n].text
+                self.line(f"if type({x}) in SIZED and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
+            for n in measured:
+                self.line(f"measure({operands[n].text}, meter)")
         args = ", ".join((*(["meter"] if entry.metered else []), *(x.text for x in operands)))
         self.line(f"{name} = {callee}({args})")
 
