@@ -368,22 +368,18 @@ def _merge_lists(old: list[Any], new: list[Any], field: str, kind: str | None) -
     keys = _keys(field, kind, result, rest)
     if keys is None:
         return _cleaned(rest) + result if len(rest) < len(new) else _cleaned(rest)
-    front: list[Any] = []
+    front: list[Any] = []  # what the patch names comes first, in its order, whether it was there or not
     for part in rest:
-        target, place = next(
-            ((items, i) for items in (result, front) for i, e in enumerate(items) if _same(e, part, keys)), (None, -1)
-        )
-        if target is None:
-            made = _cleaned(part)
-            if made is not _ABSENT:
-                front.append(made)
+        there = next((i for i, e in enumerate(result) if _same(e, part, keys)), None)
+        if there is not None:
+            front.append(_merge(result.pop(there), part, field, kind))
             continue
-        merged = _merge(target[place], part, field, kind)
-        if merged is _ABSENT:
-            del target[place]
+        again = next((i for i, e in enumerate(front) if _same(e, part, keys)), None)
+        if again is not None:
+            front[again] = _merge(front[again], part, field, kind)
         else:
-            target[place] = merged
-    return front + result
+            front.append(_cleaned(part))
+    return [e for e in front if e is not _ABSENT] + result
 
 
 def _same(element: Any, part: Any, keys: list[str]) -> bool:

@@ -2,8 +2,9 @@
 §16.3). Called by the ``patch.strategic`` intrinsic.
 
 Copies only what changes; where nothing changes the very same object comes back, so that a caller sees a merge without
-effect by identity. Lists of maps merge by the keys of :mod:`vm.patch.merge_keys`: known elements change in place, new
-ones go in front, in the patch's order (Kyverno's choice, on which its reversed foreach rests).
+effect by identity. Lists of maps merge by the keys of :mod:`vm.patch.merge_keys`: elements that the patch
+names go in front, in its order, known ones too (Kyverno's choice, on which its reversed foreach rests); only elements
+that an anchor has found change where they stand.
 """
 
 from __future__ import annotations
@@ -165,29 +166,23 @@ class _Merger:
         return None
 
     def by_keys(self, old: list[Any], new: list[Any], keys: tuple[str, ...], item: MapOf, path: str) -> list[Any]:
-        kept = list(old)
-        added: list[Any] = []
-        changed = False
+        """Elements that the patch names come first, in the patch's order, also those that were there (Kyverno; public
+        cluster tests assert it)."""
+        rest = list(old)
+        named: list[Any] = []
         for part in new:
-            self.meter.charge(1 + len(kept) // 64)
-            place = _place(kept, part, keys)
+            self.meter.charge(1 + len(rest) // 64)
+            place = _place(rest, part, keys)
             if place is not None:
-                after = self.value(kept[place], part, item, f"{path}/{place}")
-                changed |= after is not kept[place]
-                if after is MISSING:
-                    del kept[place]
-                else:
-                    kept[place] = after
+                named.append(self.value(rest.pop(place), part, item, f"{path}/{place}"))
                 continue
-            place = _place(added, part, keys)
+            place = _place(named, part, keys)
             if place is not None:
-                after = self.value(added[place], part, item, f"{path}/{place}")
-                added[place : place + 1] = [] if after is MISSING else [after]
-                continue
-            made = self.fresh(part, item)
-            if made is not MISSING:
-                added.append(made)
-        return [*added, *kept] if added or changed else old
+                named[place] = self.value(named[place], part, item, f"{path}/{place}")
+            else:
+                named.append(self.fresh(part, item))
+        merged = [*(e for e in named if e is not MISSING), *rest]
+        return old if len(merged) == len(old) and all(a is b for a, b in zip(merged, old, strict=True)) else merged
 
     def fresh(self, new: Value, schema: MapOf | ListOf) -> Value:
         """A value the resource did not have: without the nulls and directives that only make sense in a merge."""

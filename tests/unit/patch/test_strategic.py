@@ -119,10 +119,10 @@ CASES = [
         pod({"name": "z"}, {"name": "y"}, A),
     ),
     (
-        "known elements keep their place",
+        "elements that the patch names come first",
         pod(A, B),
-        {"spec": {"containers": [{"name": "b", "n": 1}]}},
-        pod(A, {**B, "n": 1}),
+        {"spec": {"containers": [{"name": "z"}, {"name": "b", "n": 1}]}},
+        pod({"name": "z"}, {**B, "n": 1}, A),
     ),
     ("an element is deleted", pod(A, B), {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}}, pod(B)),
     (
@@ -149,7 +149,7 @@ CASES = [
         "ports merge by number and protocol",
         pod({"name": "a", "ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}),
         {"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 53, "protocol": "UDP", "name": "dns"}]}]}},
-        pod({"name": "a", "ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP", "name": "dns"}]}),
+        pod({"name": "a", "ports": [{"containerPort": 53, "protocol": "UDP", "name": "dns"}, {"containerPort": 53}]}),
     ),
     ("nulls of new maps are dropped", pod(A), {"spec": {"x": {"a": None, "b": 1}}}, pod(A, x={"b": 1})),
 ]
@@ -176,7 +176,7 @@ def test_finalizers_are_a_set() -> None:
 def test_a_kind_without_schema_merges_by_a_key_that_all_elements_carry() -> None:
     old = {"spec": {"routes": [{"name": "x", "w": 1}, {"name": "y"}], "args": ["1"]}}
     got = patched(old, {"spec": {"routes": [{"name": "y", "w": 2}], "args": ["2"]}}, ("example.com", "Thing"))
-    assert got == {"spec": {"routes": [{"name": "x", "w": 1}, {"name": "y", "w": 2}], "args": ["2"]}}
+    assert got == {"spec": {"routes": [{"name": "y", "w": 2}, {"name": "x", "w": 1}], "args": ["2"]}}
     replaced = patched(old, {"spec": {"routes": [{"w": 2}]}}, ("example.com", "Thing"))
     assert replaced == {"spec": {"routes": [{"w": 2}], "args": ["1"]}}
 
