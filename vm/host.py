@@ -1,7 +1,7 @@
 """What crosses the border of the VM: outcomes out, host calls out and their replies in.
 
-Both tiers run a function as a generator ``Generator[HostCall, Value, Outcome | Value]``: each ``yield`` asks the host, and
-what is sent back (a value, or an ``Err``) goes on the stack. A function that cannot suspend never yields.
+Both tiers run a function as a generator ``Generator[HostCall, Value, Outcome | Value]``: each ``yield`` asks the
+host, and what is sent back (a value, or an ``Err``) goes on the stack. A function that cannot suspend never yields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a rule: its status, its message (None for the standing text of a pass) and, for a mutation, the new resource."""
+    """The end of a rule: its status, its message (None for the standing text of a pass) and, for a mutation, the new
+    resource."""
 
     status: Status
     message: str | None = None
@@ -58,7 +59,8 @@ class OutOfFuel(Exception):
 
 
 class Meter:
-    """Fuel of one evaluation. ``left`` goes down by the verified cost of each straight-line segment and of bulk work."""
+    """Fuel of one evaluation. ``left`` goes down by the verified cost of each straight-line segment and of bulk
+    work."""
 
     __slots__ = ("depth", "left", "limit")
 
@@ -82,7 +84,8 @@ class Imports:
     """Functions that the embedding lends the VM, since they need the compiler: texts formed at run time.
 
     ``substitute(text, root, meter)`` resolves the variables of a text, ``pattern(text)`` compiles a scalar pattern,
-    ``yaml(text)`` parses a YAML or JSON document; each answers with an ``Err`` for a bad text and keeps a bounded cache.
+    ``yaml(text)`` parses a YAML or JSON document; each answers with an ``Err`` for a bad text and keeps a bounded
+    cache.
     """
 
     substitute: Dynamic

@@ -1,8 +1,9 @@
 """The value model shared by the VM, the generated code and the compiler's constant folding.
 
-Values are JSON values as orjson decodes them (``None``, ``bool``, ``int``, ``float``, ``str``, ``list``, ``dict``), plus
-two that never leave the engine: ``MISSING`` (a key that is not there) and ``Err`` (a failed computation carried as a value).
-They never meet Python's ``==`` outside this module: ``True == 1 == 1.0`` there, and a policy must tell them apart.
+Values are JSON values as orjson decodes them (``None``, ``bool``, ``int``, ``float``, ``str``, ``list``, ``dict``),
+plus two that never leave the engine: ``MISSING`` (a key that is not there) and ``Err`` (a failed computation carried
+as a value). They never meet Python's ``==`` outside this module: ``True == 1 == 1.0`` there, and a policy must tell
+them apart.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ MISSING: Final = Missing()
 class Err:
     """A failed computation as a value.
 
-    ``code`` is a stable word of :data:`ERR_CODES`; ``text`` is what a person reads (the reference's words where users see
-    them); ``path`` is the place in the resource for pattern errors (``/spec/containers/0/image/``), else empty.
+    ``code`` is a stable word of :data:`ERR_CODES`; ``text`` is what a person reads (the reference's words where users
+    see them); ``path`` is the place in the resource for pattern errors (``/spec/containers/0/image/``), else empty.
     """
 
     code: str

@@ -42,8 +42,8 @@ def applies(rule: Rule, namespace: str | None) -> Expr:
 
 
 def matched(block: MatchBlock, *, exception: bool = False) -> Expr:
-    """Whether a ``match`` block holds. That of an exception does not look at operations, and frees nothing as long as the
-    labels of the namespace are unknown."""
+    """Whether a ``match`` block holds. That of an exception does not look at operations, and frees nothing as long as
+    the labels of the namespace are unknown."""
     filters = [_match_filter(f, exception) for f in block.filters]
     return all_of(filters) if block.mode == "all" else any_of(filters)
 
