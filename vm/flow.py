@@ -230,6 +230,13 @@ class Flow:
             budget.left -= 1
             if budget.left < 0:
                 raise self.fail("complex", "the code takes too long to verify", i)
+            if name == "local":
+                x = v[ins.a]
+                if x is None:
+                    raise self.fail("undefined", f"local {ins.a} is not set on every path to here", i)
+                self.push(v, x, i)
+                i += 1
+                continue
             special = _SPECIAL.get(name)
             if special is None:
                 self.plain(i, v)
@@ -256,10 +263,6 @@ class Flow:
 
     def const(self, i: int, v: Values) -> tuple[int, Values]:
         self.push(v, _PLAIN[self.tables.const_kinds[self.instrs[i].a]], i)
-        return i + 1, v
-
-    def local(self, i: int, v: Values) -> tuple[int, Values]:
-        self.push(v, self.read(i, v), i)
         return i + 1, v
 
     def local_get(self, i: int, v: Values) -> tuple[int, Values]:
@@ -499,7 +502,6 @@ class Flow:
 _SPECIAL: Final[dict[str, Callable[[Flow, int, Values], tuple[int, Values | None]]]] = {
     "nop": Flow.nop,
     "const": Flow.const,
-    "local": Flow.local,
     "local_get": Flow.local_get,
     "set": Flow.set,
     "tee": Flow.set,

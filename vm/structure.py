@@ -103,11 +103,14 @@ def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], i
     open_loops: list[int] = []
     sums = [0]
     first_arms: list[int] = []
+    cost = 0  # of the segment at hand, without what waits in sums
     for i, (pc, op, a, _) in enumerate(instrs):
-        sums[-1] += op.fuel
+        cost += op.fuel
         name = op.name
         if name not in _SHAPING:
             continue
+        sums[-1] += cost
+        cost = 0
         if name == "invoke":
             sums[-1] += invoke_fuel(a) - op.fuel
         elif name == "if" or name in LOOPS:
@@ -134,16 +137,16 @@ def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], i
             opener = open_blocks.pop()
             partner[opener] = i
             partner[i] = opener
-            cost = sums.pop()
+            block = sums.pop()
             if instrs[opener].op.name in LOOPS:
                 open_loops.pop()
-                loops[opener] = cost
+                loops[opener] = block
             else:
-                sums[-1] += max(cost, first_arms.pop())
+                sums[-1] += max(block, first_arms.pop())
         elif name in ("break", "next"):
             if not open_loops:
                 raise VerifyError("control", f"{name} stands in no loop", function, pc)
             partner[i] = open_loops[-1]
     if open_blocks:
         raise VerifyError("control", "a block is not ended", function, instrs[open_blocks[-1]].pc)
-    return Structure(tuple(instrs), tuple(partner), sums[0], loops)
+    return Structure(tuple(instrs), tuple(partner), sums[0] + cost, loops)
