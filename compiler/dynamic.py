@@ -135,11 +135,7 @@ def _query(expression: str, standard: bool) -> Program | Err:
     if isinstance(node, SyntaxProblem):
         return Err(_CODES.get(node.code, "syntax"), node.message)
 
-    def build(scope: Scope) -> ir.Expr:
-        low = jmes.lower(node, scope)
-        return jmes.found(low) if standard else low.expr
-
-    return _program(build, _imports(), base=("$document",), standard=standard)
+    return _program(lambda scope: jmes.lower(node, scope).expr, _imports(), base=("$document",), standard=standard)
 
 
 def search(expression: str, document: Any, *, compliance: bool = True, fuel: int = 10_000_000) -> Value:

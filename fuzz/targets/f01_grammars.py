@@ -61,7 +61,7 @@ _SCRAPS: Final = (
 
 
 def run(seconds: float, seed: int) -> int:
-    """Tries texts until the time is up and answers how many; raises ``AssertionError`` with a text that breaks a rule."""
+    """Tries texts until the time is up and answers how many; ``AssertionError`` holds a text that breaks a rule."""
     rng = Random(seed)
     end = monotonic() + seconds
     tried = 0

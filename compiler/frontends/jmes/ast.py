@@ -109,8 +109,7 @@ class MultiHash:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function call; arguments see the value of ``of`` as current. After a dot, a null before it makes the result
-    null."""
+    """A function call; arguments see the value of ``of`` as current."""
 
     of: Node
     name: str

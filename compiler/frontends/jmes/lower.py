@@ -66,7 +66,7 @@ class Low:
 
 def lower(node: Node, scope: Surroundings) -> Low:
     """The value of a checked query applied to the scope's document. A plain chain answers ``Err not_found`` for a
-    missing key; see :func:`found` for the value that has null there."""
+    missing key (null in standard JMESPath); see :func:`found` for the value that has null there."""
     return _Lowering(scope).value(node, None)
 
 
@@ -91,7 +91,8 @@ def truth(low: Low) -> ir.Expr:
     """Kind B: JMESPath truth of a value that cannot fail but by a missing key."""
     match low.expr:
         case ir.Const(value):
-            return ir.Const(value not in (False, None) and not (isinstance(value, (str, list, dict)) and not value))
+            empty = isinstance(value, (str, list, dict)) and not value
+            return ir.Const(value is not None and value is not False and not empty)
         case ir.Op(name) as op if name in ("equal", "not", "j_truthy", "is_null"):
             return op
     return ir.Op("j_truthy", ((_plain(low.expr) if low.missing else None) or found(low),))
@@ -125,18 +126,19 @@ class _Lowering:
             case Literal(value):
                 return Low(ir.Const(value))
             case Field():
-                return self._field(node, cur)
+                low = self._field(node, cur)
+                return Low(found(low), False, low.failing) if self._scope.standard else low
             case Index(of, position):
                 left = self.value(of, cur)
                 return Low(ir.Op("j_index", (left.expr, ir.Const(position))), left.missing, left.failing)
             case Slice() | Each() | Values() | Flatten() | Filter():
                 return self._projection(node, cur)
             case MultiList(of, items):
-                return self._after(of, cur, lambda c: self._list(items, c), null_is_null=True)
+                return self._after(of, cur, lambda c: self._list(items, c), nullable=True)
             case MultiHash(of, pairs):
-                return self._after(of, cur, lambda c: self._hash(pairs, c), null_is_null=True)
+                return self._after(of, cur, lambda c: self._hash(pairs, c), nullable=True)
             case Call(of, name, args):
-                return self._after(of, cur, lambda c: self._call(name, args, c), null_is_null=False)
+                return self._after(of, cur, lambda c: self._call(name, args, c), nullable=False)
             case Compare(op, left_node, right_node):
                 return self._compare(op, self.value(left_node, cur), self.value(right_node, cur))
             case Not(of):
@@ -188,21 +190,18 @@ class _Lowering:
         body.append(ir.Set(name, e))
         return ir.Local(name)
 
-    def _after(
-        self, of: Node, cur: ir.Expr | None, then: Callable[[ir.Expr | None], Low], *, null_is_null: bool
-    ) -> Low:
-        """``of.then``: an error or null on the left is the result. ``null_is_null``: a null current value too."""
-        if isinstance(of, Current):
-            low = then(cur)
-            if cur is None or not null_is_null or isinstance(cur, ir.Const):
-                return low
-            return Low(ir.Choose(ir.Op("is_null", (cur,)), NULL, low.expr), low.missing, low.failing)
+    def _after(self, of: Node, cur: ir.Expr | None, then: Callable[[ir.Expr | None], Low], *, nullable: bool) -> Low:
+        """``of.then``: an error on the left is the result, and null too when ``nullable``."""
         body: list[ir.Stmt] = []
-        left = self.value(of, cur)
-        t = self._let(left.expr, body)
+        left = Low(ir.Const(None)) if isinstance(of, Current) else self.value(of, cur)
+        t = cur if isinstance(of, Current) else self._let(left.expr, body)
+        if t is None and self._scope.base and nullable:  # the root is a map, a document may be null
+            t = self._let(self._whole(), body)
         low = then(t)
-        value: ir.Expr = ir.Choose(ir.Op("is_null", (t,)), NULL, low.expr)
-        if left.missing or left.failing:
+        value = low.expr
+        if nullable and t is not None:
+            value = ir.Choose(ir.Op("is_null", (t,)), NULL, value)
+        if t is not None and (left.missing or left.failing):
             value = ir.Choose(_is_err(t), t, value)
         return Low(_block(body, value), left.missing or low.missing, left.failing or low.failing)
 

@@ -204,13 +204,13 @@ class _Builder:
         left."""
         kind = steps[0][0]
         if kind in _PROJECTIONS or kind == "flatten":
-            n = 1 + _reach(steps[1:])
+            n = 1 + _reach(steps[1:], kind)
             return self._apply(Current(), steps[:n]), steps[n:]
         return self._apply(Current(), steps[:1]), steps[1:]
 
     def _covered(self, node: Node, steps: list[Step]) -> tuple[Node, list[Step]]:
         while steps and steps[0][0] in _TIGHT:
-            n = 1 + (_reach(steps[1:]) if steps[0][0] != "index" else 0)
+            n = 1 + (_reach(steps[1:], steps[0][0]) if steps[0][0] != "index" else 0)
             node, steps = self._apply(node, steps[:n]), steps[n:]
         return node, steps
 
@@ -223,7 +223,7 @@ class _Builder:
             kind, value, at = steps[i]
             i += 1
             if kind in _PROJECTIONS or kind == "flatten":
-                n = _reach(steps[i:])
+                n = _reach(steps[i:], kind)
                 then = self._apply(Current(at), steps[i : i + n], inside + 1) if n else Current(at)
                 i += n
                 node = self._checked(_projection(kind, value, node, then, at))
@@ -247,9 +247,26 @@ class _Builder:
         return node
 
 
-def _reach(steps: list[Step]) -> int:
-    """How many of the steps after a projection belong to it: all up to a flatten."""
-    return next((i for i, s in enumerate(steps) if s[0] == "flatten"), len(steps))
+def _reach(steps: list[Step], kind: str) -> int:
+    """How many of the steps after a projection of a kind belong to its elements: all up to a flatten; but when braces
+    or brackets come first, only those, and what follows looks at the whole list (so every implementation reads it).
+
+    After a filter a later filter looks at the whole list too, unless it lies inside another projection: filters bind
+    all alike, and more tightly than stars and slices.
+    """
+    if steps and steps[0][0] in ("list", "hash"):
+        return 1
+    leading = kind == "filter"  # only filters so far, each of which holds the next
+    i = 0
+    while i < len(steps) and steps[i][0] != "flatten":
+        step = steps[i][0]
+        if step == "filter" and kind == "filter" and not leading:
+            break
+        leading = leading and step == "filter"
+        i += 1
+        if kind == "filter" and step in _PROJECTIONS and step != "filter":
+            i += _reach(steps[i:], step)
+    return i
 
 
 def _projection(kind: str, value: Any, of: Node, then: Node, at: Span) -> Node:
