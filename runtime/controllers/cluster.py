@@ -202,7 +202,12 @@ class _Cluster:
         """One round; gives the seconds after which another is wanted, 0 for none."""
         entries = dict(self._policies.entries)
         assert self._serving is not None
-        discovery = await self._current_discovery()
+        try:
+            discovery = await self._current_discovery()
+        except ApiProblem as problem:
+            # Without it nobody knows what to watch: what is new may not be asked about, and the status says so.
+            await self._status.write(entries, f"the kinds of the cluster cannot be read: {problem}")
+            raise
         wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
         if wanted.unknown and time.monotonic() - self._discovered > SOON_SECONDS / 2:
             discovery = await self._current_discovery(fresh=True)

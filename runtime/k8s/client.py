@@ -71,7 +71,6 @@ class KubeClient(Protocol):
     ) -> Object: ...
     async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
     def watch(self, resource: Resource, resource_version: str, namespace: str = "") -> AsyncIterator[Object]: ...
-    async def raw(self, method: str, path: str, *, accept: str = "application/json") -> Any: ...
 
 
 class HttpKubeClient:
@@ -155,9 +154,6 @@ class HttpKubeClient:
             raise Unreachable(_reason(error)) from None
         finally:
             response.close()
-
-    async def raw(self, method: str, path: str, *, accept: str = "application/json") -> Any:
-        return await self._json(method, path, accept=accept)
 
     async def aggregated(self, path: str) -> Any:
         """The discovery document of ``/api`` or ``/apis`` in its one-request form."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from runtime.k8s.client import HttpKubeClient, Resource
 from vm.intrinsics.wildcard import match as wildcard
-
-EPHEMERAL: Final = "ephemeralcontainers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,6 @@ class Entry:
 
     resource: Resource
     subresource: str = ""
-    preferred: bool = True
 
     @property
     def rule_name(self) -> str:
@@ -62,10 +59,6 @@ class Discovery:
             if not e.subresource and wildcard(group, e.resource.group) and wildcard(version, e.resource.version)
         ]
 
-    def one(self, group: str, kind: str) -> Resource | None:
-        """The preferred version of a kind, or None."""
-        return next((e.resource for e in self.find(group, "*", kind)), None)
-
 
 async def discover(client: HttpKubeClient) -> Discovery:
     """Asks the API server. Raises the errors of the client."""
@@ -77,16 +70,16 @@ async def discover(client: HttpKubeClient) -> Discovery:
 def _entries(document: Any) -> Iterator[Entry]:
     for group in document.get("items") or ():
         name = (group.get("metadata") or {}).get("name") or ""
-        for place, version in enumerate(group.get("versions") or ()):
+        for version in group.get("versions") or ():
             for resource in version.get("resources") or ():
-                yield from _of_resource(name, version["version"], resource, preferred=place == 0)
+                yield from _of_resource(name, version["version"], resource)
 
 
-def _of_resource(group: str, version: str, document: Any, *, preferred: bool) -> Iterator[Entry]:
+def _of_resource(group: str, version: str, document: Any) -> Iterator[Entry]:
     plural = document["resource"]
     namespaced = document.get("scope") == "Namespaced"
     kind = (document.get("responseKind") or {}).get("kind") or document.get("singularResource") or plural
-    yield Entry(Resource(group, version, plural, kind, namespaced), "", preferred)
+    yield Entry(Resource(group, version, plural, kind, namespaced))
     for part in document.get("subresources") or ():
         part_kind = (part.get("responseKind") or {}).get("kind") or kind
-        yield Entry(Resource(group, version, plural, part_kind, namespaced), part["subresource"], preferred)
+        yield Entry(Resource(group, version, plural, part_kind, namespaced), part["subresource"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cluster.cluster import Cluster
 from tests.cluster.test_admission import ENFORCE, pod
 
@@ -114,3 +116,46 @@ def test_a_kind_that_comes_later_is_watched(cluster: Cluster) -> None:
         assert "the label team is required" in error
     finally:
         cluster.delete("crd", "widgets.example.com")
+
+
+def test_the_guides_exception_frees_objects_of_its_own_namespace(cluster: Cluster) -> None:
+    cluster.policy(ENFORCE, "clusterpolicy", "require-team")
+    exception = """
+        apiVersion: kyverno.io/v1alpha1
+        kind: PolicyException
+        metadata: {name: legacy, namespace: NAMESPACE}
+        spec:
+          rules: [{name: team-label}]
+          match: {any: [{resources: {kinds: [Pod], names: ["old-*"]}}]}
+        """
+    # One of another namespace counts for nothing here (decision 5).
+    cluster.apply(exception.replace("NAMESPACE", "kube-public"))
+    cluster.refused(pod("old-one"))
+    cluster.apply(exception.replace("NAMESPACE", "default"))
+    cluster.until(lambda: cluster.create(pod("old-one")).returncode == 0, seconds=2, what="the exception")
+    assert "the label team is required" in cluster.refused(pod("new-one"))
+    cluster.delete("policyexceptions.kyverno.io", "legacy", "-n", "default")
+    cluster.until(lambda: cluster.create(pod("old-two")).returncode != 0, seconds=2, what="the end of the exception")
+
+
+def test_one_change_among_many_does_not_wait_for_them(cluster: Cluster) -> None:
+    """A folder of policies and one edit after it: the edit is live in time, and so is each of the folder."""
+    names = [f"many-{i}" for i in range(60)]
+    folder = "---".join(
+        ENFORCE.replace("require-team", name).replace("team", f"key{i}").replace("Enforce", "Audit")
+        for i, name in enumerate(names)
+    )
+    cluster.apply(folder)
+    applied = time.monotonic()
+    cluster.apply(ENFORCE)
+    while "the label team is required" not in cluster.create(pod("probe")).stderr:
+        assert time.monotonic() - applied < 2.0, cluster.thesmos.tail()
+        cluster.plane.kubectl("delete", "pod", "probe", "--ignore-not-found", "--force")
+    cluster.until(
+        lambda: all(
+            p.get("status", {}).get("conditions", [{}])[0].get("status") == "True"
+            for p in cluster.get("clusterpolicies")["items"]
+        ),
+        what="all policies being ready",
+    )
+    assert len(cluster.get("clusterpolicies")["items"]) == 61

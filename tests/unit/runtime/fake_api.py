@@ -124,9 +124,6 @@ class FakeApi:
             self._changed.clear()
             await self._changed.wait()
 
-    async def raw(self, method: str, path: str, *, accept: str = "application/json") -> Any:
-        raise ApiMissing(404, "NotFound", path)
-
 
 def _merged(old: Any, patch: Any) -> Any:
     if not isinstance(patch, dict):
