@@ -128,11 +128,6 @@ def leaf_matcher(p: ScalarPattern) -> Predicate:
     return leaf
 
 
-def accepts_null(p: ScalarPattern) -> bool:
-    """Whether the pattern holds of a key that is not there."""
-    return compile_matcher(p)(None)
-
-
 @lru_cache(maxsize=1024)
 def range_term(text: str) -> Term | None:
     """The in-range term a text denotes (``1-5``, ``0Mi-1024Mi``), None when it is no range."""
