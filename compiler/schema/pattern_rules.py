@@ -9,11 +9,11 @@ import re
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
+from compiler.frontends.pattern import parse_key
 from compiler.source import Document, pointer, type_name
 
 Json: TypeAlias = Any
 
-_ANCHOR = re.compile(r"\s*([+<=X^]?)\((.+)\)\s*", re.DOTALL)
 _ODD_ANCHOR = re.compile(r"\s*([!~&|%@#>:x-])\(([^()]+)\)\s*")
 _MEANING: Final = "( ) condition, <( ) global condition, =( ) if there, ^( ) at least one, X( ) must not be there"
 
@@ -25,8 +25,9 @@ def check(doc: Document, pattern: Json, at: str, reporter: Reporter) -> None:
         case dict():
             for key, value in pattern.items():
                 place = at + pointer(key)
-                if (anchor := _ANCHOR.fullmatch(key)) is not None:
-                    _anchor(doc, anchor, value, place, reporter)
+                read = parse_key(key)
+                if read.anchor is not None:
+                    _anchor(doc, read.anchor, read.name, value, place, reporter)
                 elif (odd := _ODD_ANCHOR.fullmatch(key)) is not None:
                     reporter.error("T1202", spans.key_span(place), f'"{odd.group(1)}( )" is no anchor', _MEANING, "")
                 check(doc, value, place, reporter)
@@ -43,8 +44,7 @@ def check(doc: Document, pattern: Json, at: str, reporter: Reporter) -> None:
                 check(doc, value, f"{at}/{i}", reporter)
 
 
-def _anchor(doc: Document, anchor: re.Match[str], value: Json, at: str, reporter: Reporter) -> None:
-    mark, name = anchor.groups()
+def _anchor(doc: Document, mark: str, name: str, value: Json, at: str, reporter: Reporter) -> None:
     if mark == "+":
         reporter.error(
             "T1202",
