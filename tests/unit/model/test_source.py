@@ -143,6 +143,16 @@ def test_json_is_yaml() -> None:
     ]
 
 
+def test_json_is_read_as_json() -> None:
+    (value,) = load_values('{"a": "\\ud83d\\ude00", "b": 1.0, "c": 1}')
+    assert value == {"a": "\U0001f600", "b": 1.0, "c": 1}
+    assert type(value["b"]) is float
+    assert load_values('{"apiVersion": "v1", "kind": "List", "items": [{"a": 1}, {"b": 2}]}') == [{"a": 1}, {"b": 2}]
+    assert load_values("{a: 1}\n---\n{b: 2}\n") == [{"a": 1}, {"b": 2}]
+    with pytest.raises(SourceError):
+        load_values("[" * 250 + "]" * 250)
+
+
 def test_merge_keys_give_way_to_what_is_written() -> None:
     text = "base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall:\n  <<: [*b, *m]\n  x: 9\nlate:\n  x: 9\n  <<: *b\n"
     (value,) = load_values(text)
