@@ -191,7 +191,7 @@ class _Layout:
                 self.emit(LEAF, m.leaf(a))
             case "p_scalar":
                 self.emit(LEAF, m.scalar(a))
-            case "equal" if self.out and self.out[-1][0] == CONST and type(self.out[-1][1]) is str:
+            case "equal" if fn.instrs[i - 1].op.name == "const" and type(self.out[-1][1]) is str:
                 self.out[-1] = (EQUAL_TEXT, self.out[-1][1], None, None)
             case _:
                 self.computing(i)

@@ -308,6 +308,8 @@ class _Function:
             self.op("set", slot)
             self.defined.add(slot)
             self.owned.add(slot)
+        elif n < 7 and self.owned & self.defined and rng.random() < 0.25:
+            self.share()
         elif n < 7 and self.owned & self.defined:
             slot = rng.choice(sorted(self.owned & self.defined))
             self.op("local", slot)
@@ -335,6 +337,30 @@ class _Function:
             self.expr("V")
             self.op("pop")
         return True
+
+    def share(self) -> None:
+        """Puts a container made here into one made here, perhaps itself, or goes over one that it changes: what the
+        verifier must see through."""
+        rng = self.rng
+        slot, other = (rng.choice(sorted(self.owned & self.defined)) for _ in range(2))
+        free = [i for i in range(len(self.locals)) if self.locals[i] == "V" and i not in self.bound]
+        if self.locals[other] == "L" and free and rng.random() < 0.3:
+            self.op("local", other)
+            self.op("each", free[0])
+            self.change(slot, other)
+            self.op("end")
+        else:
+            self.change(slot, other)
+        if rng.random() < 0.3:
+            self.op("local", slot)
+            self.op("to_text")
+            self.op("pop")
+
+    def change(self, slot: int, value: int) -> None:
+        self.op("local", slot)
+        self.op("local", value)
+        self.op(*(("append",) if self.locals[slot] == "L" else ("put", self.key())))
+        self.op("pop")
 
     def nested(self, result: str, depth: int) -> None:
         defined, owned = set(self.defined), set(self.owned)

@@ -89,6 +89,7 @@ def _run(m: VerifiedModule, rng: Random, roots: list[dict[str, Any]]) -> None:
     root = rng.choice(roots)
     dearest = max(f.cost for f in m.functions) + max((c for f in m.functions for c in f.loops.values()), default=0)
     replies = [None, {"image": ["a", 1]}]
+    before = repr(root), repr(m.constants)
     programs = [interpret(m)]
     if rng.random() < _SHARE_OF_TIER_2:
         programs.append(translate(m))
@@ -99,6 +100,7 @@ def _run(m: VerifiedModule, rng: Random, roots: list[dict[str, Any]]) -> None:
         assert left >= 0 or _exhausted(answer), "ran on without fuel"
         assert not bulk or _exhausted(answer), "one segment cost more than it may"
         assert len(calls) <= _FUEL // 8, "asked the host more often than fuel allows"
+    assert (repr(root), repr(m.constants)) == before, "changed the request or a constant"
 
 
 def _exhausted(answer: Any) -> bool:
