@@ -66,7 +66,7 @@ def run(seconds: float, seed: int) -> int:
         examples(_pattern_cases(), pattern_holds, number)
         if monotonic() >= end:
             return count
-        examples(policies.cases(), policy_holds, number + 1)
+        examples(_policy_cases(), policy_holds, number + 1)
         if monotonic() >= end:
             return count
         number += 2
@@ -79,6 +79,29 @@ def _pattern_cases(draw: st.DrawFn) -> tuple[Any, Any]:
     if draw(st.integers(0, 2)) == 0:
         resource = draw(resources.resources)
     return pattern, resource
+
+
+@st.composite
+def _policy_cases(draw: st.DrawFn) -> tuple[Any, Any]:
+    """Policies as they come, most of them led to the resource, so that their bodies have something to say."""
+    policy, resource = draw(policies.cases())
+    for rule in policy["spec"]["rules"]:
+        if draw(st.integers(0, 3)):
+            rule["match"] = {"any": [{"resources": {"kinds": [resource["kind"]]}}]}
+            rule.pop("exclude", None)
+        for block in (rule.get("preconditions"), rule.get("validate", {}).get("deny", {}).get("conditions")):
+            _complete(block)
+    if draw(st.integers(0, 3)):
+        policy["kind"] = "ClusterPolicy"
+        policy["metadata"].pop("namespace", None)
+    return policy, resource
+
+
+def _complete(block: Any) -> None:
+    """Puts a text in place of each null key and value of conditions, which no policy may have."""
+    for conditions in block.values() if isinstance(block, dict) else [block or []]:
+        for condition in conditions:
+            condition.update({k: "" for k in ("key", "value") if condition[k] is None})
 
 
 def policy_holds(policy: dict[str, Any], resource: dict[str, Any]) -> None:
