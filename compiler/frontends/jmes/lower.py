@@ -9,7 +9,7 @@ cannot fail needs no test.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from compiler.frontends.jmes.ast import (
@@ -109,6 +109,16 @@ def _plain(expr: ir.Expr) -> ir.Expr | None:
     return None
 
 
+def _cut_at_last_dot(node: Node) -> tuple[Node, Node] | None:
+    """``a.b.c[0]`` as ``a.b`` and ``c[0]``; None when no dot is in it."""
+    match node:
+        case Field(of) if not isinstance(of, Current):
+            return of, replace(node, of=Current())
+        case Index(of) if (cut := _cut_at_last_dot(of)) is not None:
+            return cut[0], replace(node, of=cut[1])
+    return None
+
+
 def _is_err(e: ir.Expr) -> ir.Expr:
     return ir.Op("is_err", (e,))
 
@@ -131,6 +141,10 @@ class _Lowering:
             case Index(of, position):
                 left = self.value(of, cur)
                 return Low(ir.Op("j_index", (left.expr, ir.Const(position))), left.missing, left.failing)
+            case Slice() | Each() if not self._scope.standard and (cut := _cut_at_last_dot(node.of)) is not None:
+                # Brackets belong to the name before them alone: a key missing further to the left is not swallowed.
+                before, own = cut
+                return self._after(before, cur, lambda c: self._projection(replace(node, of=own), c), nullable=False)
             case Slice() | Each() | Values() | Flatten() | Filter():
                 return self._projection(node, cur)
             case MultiList(of, items):
