@@ -54,13 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure_set(name: str, text: str, folder: Path, scratch: Path, args: argparse.Namespace) -> Figures:
+    from compiler import compile_policies
     from compiler.diagnostics import Reporter
     from compiler.source import load_documents
     from runtime.engine import Engine
     from runtime.policyset import PolicySet
     from runtime.request import Request
-
-    from compiler import compile_policies
 
     policy_file = scratch / (name.split("(")[0].strip() + str(len(text)) + ".yaml")
     policy_file.write_text(text)

@@ -39,7 +39,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _query(args: argparse.Namespace) -> int:
     from compiler.dynamic import search
-
     from vm.values import Err
 
     queries = [*args.queries, *_from_files(args.query)]

@@ -21,7 +21,6 @@ ERROR_CODES: Final = {
 def run_jmespath(layout: Layout) -> Tally:
     """Every compliance case. A key that is not there is an error in this dialect, which ends as null here."""
     from compiler.dynamic import search
-
     from vm.values import Err, json_equal
 
     tally = Tally("jmespath")
