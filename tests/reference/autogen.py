@@ -68,8 +68,7 @@ def _eligible(rules: list[dict[str, Any]]) -> bool:
                     return False
                 if len(kinds) > 1 and any(map(_is_pod, kinds)):
                     return False
-                if block is rule.get("match"):
-                    names_a_controller = names_a_controller or any(k == "Pod" or k in CONTROLLERS for k in kinds)
+                names_a_controller = names_a_controller or any(k == "Pod" or k in CONTROLLERS for k in kinds)
     return names_a_controller
 
 

@@ -134,7 +134,13 @@ class _Run:
             request["userInfo"] = self.user.get("userInfo") or {}
             request["roles"] = self.user.get("roles") or []
             request["clusterRoles"] = self.user.get("clusterRoles") or []
-        return {"request": request, "images": images(subject.resource), **self.more}
+        username = request.get("userInfo", {}).get("username") or ""
+        parts = username.split(":") if username.startswith("system:serviceaccount:") else []
+        account = {
+            "serviceAccountName": parts[3] if len(parts) == 4 else "",
+            "serviceAccountNamespace": parts[2] if len(parts) == 4 else "",
+        }
+        return {"request": request, "images": images(subject.resource), **account, **self.more}
 
     def rule(self, policy: str, rule: dict[str, Any], subject: Subject) -> Result | None:
         name = rule["name"]

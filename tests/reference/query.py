@@ -98,6 +98,19 @@ class _Functions(jmespath.functions.Functions):  # type: ignore[misc]
         return value if isinstance(value, str) else json_text(value)
 
 
+class _Expression(jmespath.visitor._Expression):  # type: ignore[misc]
+    """An expression handed to a function: a missing key is null in it."""
+
+    def __init__(self, interpreter: _Interpreter, node: Any) -> None:
+        super().__init__(node, interpreter)
+
+    def visit(self, node: Any, value: Any) -> Any:
+        try:
+            return self.interpreter.visit(node, value)
+        except NotFound:
+            return None
+
+
 class _Interpreter(jmespath.visitor.TreeInterpreter):  # type: ignore[misc]
     """Raises :class:`NotFound` for a missing key of a map and says where it is taken for null."""
 
@@ -132,6 +145,9 @@ class _Interpreter(jmespath.visitor.TreeInterpreter):  # type: ignore[misc]
     def visit_function_expression(self, node: Any, value: Any) -> Any:
         arguments = [self._or_null(child, value) for child in node["children"]]
         return self._functions.call_function(node["value"], arguments)
+
+    def visit_expref(self, node: Any, value: Any) -> Any:
+        return _Expression(self, node["children"][0])
 
     def visit_or_expression(self, node: Any, value: Any) -> Any:
         left = self._or_null(node["children"][0], value)

@@ -168,11 +168,13 @@ def _existence(value: Any, want: Any, at: str, record: dict[str, bool]) -> None:
             "on list/array type resource",
             at,
         )
-    if not isinstance(want, list) or not all(isinstance(p, dict) for p in want):
-        raise Mismatch(
-            f"invalid pattern type {go_type(want)}: Pattern has to be of list to compare against resource", at
-        )
+    if not isinstance(want, list):
+        text = "Pattern has to be of list to compare against resource"
+        raise Mismatch(f"invalid pattern type {go_type(want)}: {text}", at)
     for pattern in want:
+        if not isinstance(pattern, dict):
+            text = "Pattern has to be of type map to compare against items in resource"
+            raise Mismatch(f"invalid pattern type {go_type(want)}: {text}", at)
         for i, element in enumerate(value):
             try:
                 _element(element, pattern, f"{at}{i}/", record, under_equality=False)

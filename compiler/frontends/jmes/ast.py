@@ -32,16 +32,22 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """``grouped``: parentheses stand around it, which matters for what brackets after it swallow."""
+
     of: Node
     name: str
     at: Span = field(default=(0, 0), compare=False)
+    grouped: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
+    """``grouped`` as for a field."""
+
     of: Node
     position: int
     at: Span = field(default=(0, 0), compare=False)
+    grouped: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,13 +282,22 @@ def _chain(node: Node) -> str:
 
 def _before(of: Node, step: str, *, dotted: bool = False, flatten: bool = False) -> str:
     """The text of what a step is applied to, then the step. A projection before it is closed by parentheses, since
-    without them the step would belong to its elements; a flatten closes it by itself."""
+    without them the step would belong to its elements, unless something closes it by itself."""
     if isinstance(of, Current):
         return step
     text = _text(of, _CHAIN)
-    if isinstance(of, (Slice, Each, Values, Flatten, Filter)) and not flatten:
+    if isinstance(of, (Slice, Each, Values, Flatten, Filter)) and not flatten and not _closed(of, step):
         text = f"({text})"
     return f"{text}.{step}" if dotted else text + step
+
+
+def _closed(of: Slice | Each | Values | Flatten | Filter, step: str) -> bool:
+    """Whether a projection ends where it is: with braces or brackets as its whole, or a filter at the next filter."""
+    if isinstance(of.then, (MultiList, MultiHash)) and isinstance(of.then.of, Current):
+        return True
+    if not isinstance(of, Filter) or not step.startswith("[?") or isinstance(of.then, Current):
+        return False
+    return not isinstance(of.then, (Slice, Each, Values, Flatten, Filter)) or _closed(of.then, step)
 
 
 def _after(then: Node) -> str:

@@ -110,8 +110,10 @@ def _plain(expr: ir.Expr) -> ir.Expr | None:
 
 
 def _cut_at_last_dot(node: Node) -> tuple[Node, Node] | None:
-    """``a.b.c[0]`` as ``a.b`` and ``c[0]``; None when no dot is in it."""
+    """``a.b.c[0]`` as ``a.b`` and ``c[0]``; None when no dot is in it, or none outside parentheses."""
     match node:
+        case Field(grouped=True) | Index(grouped=True):
+            return None
         case Field(of) if not isinstance(of, Current):
             return of, replace(node, of=Current())
         case Index(of) if (cut := _cut_at_last_dot(of)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
@@ -232,8 +233,12 @@ class _Builder:
         return node
 
     def _grouped(self, node: Node, at: Span) -> Node:
-        """Parentheses leave no node, but count: the depth limit is on what a person wrote."""
-        self._depth[id(node)] = depth = self._depth.get(id(node), 0) + 1
+        """Parentheses leave no node but a mark, and count: the depth limit is on what a person wrote."""
+        depth = self._depth.get(id(node), 0) + 1
+        if isinstance(node, (Field, Index)):
+            node = replace(node, grouped=True)
+            self._made[-id(node) - 1] = node
+        self._depth[id(node)] = depth
         if depth > MAX_DEPTH:
             raise SyntaxProblem("depth", f"nested more than {MAX_DEPTH} levels deep", *at)
         return node
