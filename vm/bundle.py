@@ -311,8 +311,12 @@ class _Reader:
         """A list of exactly these types, integers not negative and below 2**32."""
         if type(value) is not list or len(value) != len(types):
             raise self.fail(f"a list of {len(types)} parts is wanted")
-        if tuple(map(type, value)) != types or not all(0 <= x < _INT for x in value if type(x) is int):
+        if tuple(map(type, value)) != types:
             raise self.fail("a part is of another type than the format says")
+        if int in types:
+            for x in value:
+                if type(x) is int and not 0 <= x < _INT:
+                    raise self.fail("a number is negative or too large")
         return value
 
     def every(self, value: Any, t: type) -> list[Any]:

@@ -6,6 +6,7 @@ nothing else is random."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, Final
@@ -46,6 +47,7 @@ CONSTANTS: Final[tuple[Value, ...]] = (
     Err("not_found", "nothing there"),
     "not_found",
 )
+FEW_CONSTANTS: Final[tuple[Value, ...]] = (*KEYS, 0, -1, [1], "not_found")
 PATHS: Final = (("request",), ("request", "object"), ("request", "object", "spec", "containers"), ("labels", "a"))
 PATTERNS: Final[tuple[Any, ...]] = (
     ["?*", [[["=", "?*"]]]],
@@ -109,12 +111,14 @@ class _Function:
         *,
         awaits: bool = False,
         size: int = 40,
+        tables: tuple[Sequence[Any], int, int] = (CONSTANTS, len(PATHS), len(PATTERNS)),
     ) -> None:
         self.rng = rng
         self.made = made
         self.cells = cells
         self.imports = imports
         self.awaits = awaits
+        self.constants, self.paths, self.patterns = tables
         self.locals = params + "VVBILMSLM"
         self.params = len(params)
         self.defined = set(range(self.params))
@@ -184,9 +188,9 @@ class _Function:
                 self.expr("I", depth - 1)
                 self.op("less")
             case 3 | 4:
-                self.unary(rng.choice(("p_leaf", "p_scalar")), "V", depth, rng.randrange(len(PATTERNS)))
+                self.unary(rng.choice(("p_leaf", "p_scalar")), "V", depth, rng.randrange(self.patterns))
             case 5:
-                self.unary("err_code", "V", depth, CONSTANTS.index("not_found"))
+                self.unary("err_code", "V", depth, self.constants.index("not_found"))
             case _:
                 tests = [o.name for o in OPS if o.pushes == ("B",) and o.pops == ("V",) and not o.imm]
                 self.unary(rng.choice(tests), "V", depth)
@@ -196,9 +200,9 @@ class _Function:
         n = rng.randrange(15 if depth else 4)
         match n:
             case 0:
-                self.op("const", rng.randrange(len(CONSTANTS)))
+                self.op("const", rng.randrange(len(self.constants)))
             case 1:
-                self.op(rng.choice(("path", "j_path")), rng.randrange(len(PATHS)))
+                self.op(rng.choice(("path", "j_path")), rng.randrange(self.paths))
             case 2:
                 self.op(rng.choice(("null", "missing", "j_root")))
             case 3:
@@ -233,7 +237,7 @@ class _Function:
         if depth:
             self.unary("length", "V", depth)
         else:
-            self.op("const", self.rng.choice([i for i, c in enumerate(CONSTANTS) if type(c) is int]))
+            self.op("const", self.rng.choice([i for i, c in enumerate(self.constants) if type(c) is int]))
 
     def expr_S(self, depth: int) -> None:
         match self.rng.randrange(4 if depth else 1):
@@ -450,17 +454,20 @@ def small_module(rng: Random) -> Module:
     made: list[CodeObject] = []
     cells: list[int] = []
     imports = rng.sample(INVOKED, 2)
+    tables = (FEW_CONSTANTS, 2, 2)
     if rng.random() < 0.3:
-        made.append(_Function(rng, made, cells, imports, awaits=True, size=8).finish("c", "V", "cell"))
+        made.append(_Function(rng, made, cells, imports, awaits=True, size=8, tables=tables).finish("c", "V", "cell"))
         cells.append(0)
     elif rng.random() < 0.6:
-        made.append(_Function(rng, made, cells, imports, "V", size=8).finish("h", rng.choice("VB"), "helper"))
-    made.append(_Function(rng, made, cells, imports, size=14).finish("r", "O", "entry"))
+        made.append(
+            _Function(rng, made, cells, imports, "V", size=8, tables=tables).finish("h", rng.choice("VB"), "helper")
+        )
+    made.append(_Function(rng, made, cells, imports, size=14, tables=tables).finish("r", "O", "entry"))
     policies = (Policy("p", None, (Rule("r", len(made) - 1, "validate", _keys(rng)[:1]),)),)
     return Module(
-        constants=CONSTANTS,
-        paths=PATHS,
-        patterns=PATTERNS,
+        constants=FEW_CONSTANTS,
+        paths=PATHS[:2],
+        patterns=PATTERNS[:2],
         imports=tuple(Import(name, INTRINSICS[name].version) for name in imports),
         functions=tuple(made),
         cells=tuple(cells),
