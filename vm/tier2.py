@@ -1,61 +1,25 @@
 """Tier 2: verified bytecode to Python functions. Same results, same fuel, same host calls as tier 1, several times
 faster.
 
-:func:`translate` makes one Python function per module function, on first use. A symbolic stack keeps pure operands as
-expressions; what has an effect, makes a container or charges fuel becomes a statement, in its order. ``if`` and the
-loops become ``if`` and ``for``; only functions that may suspend are generators. The source holds no text of a policy:
-names are ``l{n}``, ``t{n}``, ``k{n}``, ``p{n}``, ``i{n}``, ``f{n}``, and constants are bound under such names in a
-globals dict without builtins."""
+:func:`translate` gives a program whose functions are made by ``vm.translator`` when they are first run. They see a
+globals dict without builtins, in which constants, predicates, intrinsics and one another are bound.
+``runtime.policyset`` calls it."""
 
 from __future__ import annotations
 
 import linecache
-import re
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from threading import Lock
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any
 
 from vm.disasm import line_of
-from vm.fuel import CHUNK, SIZED, exhausted, measure, pairs
-from vm.functions import resolve
-from vm.host import HOST_CALLS, NOTHING, PASSED, Execution, HostCall, Meter, OutOfFuel
+from vm.fuel import exhausted
+from vm.host import Execution, Meter, OutOfFuel
 from vm.interp import Program
-from vm.isa import Effect
-from vm.semantics import METERED, SEMANTICS
-from vm.structure import LOOPS
-from vm.values import MISSING, Err
-from vm.verify import VerifiedFunction, VerifiedModule
-
-_UNSET: Final = object()
-_MAX_WEIGHT: Final = 40
-"""Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
-reading."""
-_FREE: Final = (1 << CHUNK) - 1
-_PLACEHOLDER: Final = re.compile(r"\{([01])\}")
-
-_GLOBALS: Final[dict[str, Any]] = {
-    "__builtins__": {},
-    "type": type,
-    "len": len,
-    "str": str,
-    "list": list,
-    "dict": dict,
-    "enumerate": enumerate,
-    "MISSING": MISSING,
-    "PASSED": PASSED,
-    "NOTHING": NOTHING,
-    "SIZED": SIZED,
-    "UNSET": _UNSET,
-    "Err": Err,
-    "OutOfFuel": OutOfFuel,
-    "HostCall": HostCall,
-    "measure": measure,
-    "pairs": pairs,
-    **{f"s_{name}": body for name, body in SEMANTICS.items()},
-}
+from vm.translator import GLOBALS, UNSET, Translator
+from vm.verify import VerifiedModule
 
 
 def translate(m: VerifiedModule) -> Program:
@@ -66,9 +30,10 @@ def translate(m: VerifiedModule) -> Program:
 class _Generated:
     def __init__(self, m: VerifiedModule) -> None:
         self._m = m
-        self._globals = dict(_GLOBALS)
+        self._globals = dict(GLOBALS)
         self._direct: list[Callable[..., Any] | None] = [None] * len(m.functions)
         self._cells = len(m.cells)
+        self._lock = Lock()
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
         entry = self._direct[fn]
@@ -77,14 +42,14 @@ class _Generated:
                 raise ValueError(f"function {fn} may suspend")
             entry = self._direct[fn] = self._entry(fn)
         try:
-            return entry(root, meter, [_UNSET] * self._cells if self._cells else None)
+            return entry(root, meter, [UNSET] * self._cells if self._cells else None)
         except OutOfFuel:
             return exhausted(self._m.functions[fn].result, meter)
 
     def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
         entry = self._entry(fn)
         function = self._m.functions[fn]
-        cells = [*[_UNSET] * self._cells, function.scope]
+        cells = [*[UNSET] * self._cells, function.scope]
         try:
             if function.may_suspend:
                 return (yield from entry(root, meter, cells))
@@ -94,23 +59,24 @@ class _Generated:
 
     def source(self, fn: int) -> str:
         """The Python source of a function, for people."""
-        return _Translator(self._m, self._m.functions[fn], {}).source()[0]
+        return Translator(self._m, self._m.functions[fn], {}).source()[0]
 
     def _entry(self, fn: int) -> Callable[..., Any]:
         """Generates a function and all it calls."""
         if self._m.functions[fn].params:
             raise ValueError("a function with parameters is not started from outside")
-        todo = [fn]
-        while todo:
-            n = todo.pop()
-            if f"f{n}" not in self._globals:
-                self._globals[f"f{n}"] = self._generate(n, todo)
+        with self._lock:  # nobody may run a function whose callees are not there yet
+            todo = [fn]
+            while todo:
+                n = todo.pop()
+                if f"f{n}" not in self._globals:
+                    self._globals[f"f{n}"] = self._generate(n, todo)
         entry: Callable[..., Any] = self._globals[f"f{fn}"]
         return entry
 
     def _generate(self, n: int, todo: list[int]) -> Callable[..., Any]:
         function = self._m.functions[n]
-        translator = _Translator(self._m, function, self._globals)
+        translator = Translator(self._m, function, self._globals)
         source, origins = translator.source()
         filename = f"<thesmos:{function.name}@{self._m.digest[:4].hex()}>"
         code = compile(source, filename, "exec", dont_inherit=True, optimize=2)
@@ -141,408 +107,3 @@ class _Listing(list[str]):
         fn = m.functions[self._number]
         at = self._origins[i]
         return f"{line_of(m, fn, at) if at >= 0 else f'function {fn.name}'}\n"
-
-
-@dataclass(frozen=True, slots=True)
-class _Expr:
-    """A value on the symbolic stack: Python text, the locals it reads, whether it looks into containers, and its
-    weight. ``weight`` 0 is a name or literal, which may be written twice."""
-
-    text: str
-    reads: frozenset[str] = frozenset()
-    looks: bool = False
-    weight: int = 0
-
-
-_NO_READS: Final[frozenset[str]] = frozenset()
-
-
-@dataclass(slots=True)
-class _Block:
-    """Where statements go: lines with their indentation, and the instruction each came from."""
-
-    lines: list[str] = field(default_factory=list)
-    origins: list[int] = field(default_factory=list)
-
-
-class _Translator:
-    """Translates one function; fills ``names`` with what the source mentions."""
-
-    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, names: dict[str, Any]) -> None:
-        self.m = m
-        self.fn = fn
-        self.names = names
-        self.out = _Block()
-        self.indent = 1
-        self.at = -1
-        self.temps = 0
-        self.stack: list[_Expr] = []
-        self.calls: list[int] = []
-
-    def source(self) -> tuple[str, list[int]]:
-        """(Python source, for each of its lines the instruction it came from or -1)"""
-        fn = self.fn
-        params = "".join(f", l{i}" for i in range(fn.params))
-        self.line(f"def f{fn.number}(root, meter, cells{params}):", indent=0)
-        self.charge(fn.cost)
-        self.block(0)
-        return "\n".join(self.out.lines) + "\n", self.out.origins
-
-    # writing
-
-    def line(self, text: str, indent: int | None = None) -> None:
-        self.out.lines.append(" " * (self.indent if indent is None else indent) + text)
-        self.out.origins.append(self.at)
-
-    def charge(self, cost: int) -> None:
-        if cost:
-            self.line(f"meter.left -= {cost}")
-            self.line("if meter.left < 0: raise OutOfFuel")
-
-    def temp(self) -> str:
-        self.temps += 1
-        return f"t{self.temps}"
-
-    def bind(self, name: str, value: Any) -> str:
-        self.names[name] = value
-        return name
-
-    def constant(self, n: int) -> _Expr:
-        value = self.m.constants[n]
-        if value is None or value is True or value is False:
-            return _Expr(repr(value))
-        return _Expr(self.bind(f"k{n}", value))
-
-    # the symbolic stack
-
-    def push(self, text: str, *operands: _Expr, looks: bool = False, name: bool = False) -> None:
-        """Pushes a pure expression over operands; ``name`` when the text may be written twice."""
-        reads = _NO_READS.union(*(x.reads for x in operands))
-        weight = 0 if name else 1 + sum(x.weight for x in operands)
-        expr = _Expr(text, reads, looks or any(x.looks for x in operands), weight)
-        self.stack.append(self.named(expr) if weight > _MAX_WEIGHT else expr)
-
-    def named(self, x: _Expr) -> _Expr:
-        """The value under a name of its own, evaluated here."""
-        name = self.temp()
-        self.line(f"{name} = {x.text}")
-        return _Expr(name)
-
-    def atom(self, x: _Expr) -> _Expr:
-        return self.named(x) if x.weight else x
-
-    def settle(self, slot: str | None = None, *, containers: bool = False) -> None:
-        """Evaluates what is pending and would change when a local is written or a container is changed."""
-        for i, x in enumerate(self.stack):
-            if (slot is not None and slot in x.reads) or (containers and x.looks):
-                self.stack[i] = self.named(x)
-
-    def settle_all(self) -> None:
-        """Evaluates all that is not a plain name of a temporary or constant: what follows may branch or loop."""
-        for i, x in enumerate(self.stack):
-            if x.weight or x.reads:
-                self.stack[i] = self.named(x)
-
-    # blocks
-
-    def block(self, i: int) -> tuple[int, bool]:
-        """Translates up to the ``else`` or ``end`` of this block; (its number, whether control reaches it)."""
-        instrs = self.fn.instrs
-        alive = True
-        while i < len(instrs):
-            self.at = i
-            name = instrs[i].op.name
-            if name in ("else", "end"):
-                return i, alive
-            if name == "if":
-                i, alive = self.branch(i)
-            elif name in LOOPS:
-                i = self.each(i)
-            elif name in ("ret", "break", "next"):
-                self.leave(i)
-                alive = False
-                i += 1
-            else:
-                self.one(i)
-                i += 1
-        return i, alive
-
-    def leave(self, i: int) -> None:
-        match self.fn.instrs[i].op.name:
-            case "ret":
-                self.line(f"return {self.stack.pop().text}")
-            case "break":
-                self.line("break")
-            case _:
-                self.line("continue")
-
-    def nested(self, i: int, stack: list[_Expr]) -> tuple[int, bool, _Block, list[_Expr]]:
-        """Translates a block one level in, apart: (its end, whether control reaches it, its lines, the stack there)."""
-        outer, outer_stack = self.out, self.stack
-        self.out, self.stack = _Block(), stack
-        self.indent += 1
-        end, alive = self.block(i)
-        self.indent -= 1
-        inner, left = self.out, self.stack
-        self.out, self.stack = outer, outer_stack
-        return end, alive, inner, left
-
-    def add(self, block: _Block, dedent: int = 0) -> None:
-        self.out.lines += [line[dedent:] for line in block.lines] if dedent else block.lines
-        self.out.origins += block.origins
-
-    def branch(self, i: int) -> tuple[int, bool]:
-        cond = self.stack.pop()
-        arity = self.fn.instrs[i].a
-        # What an arm writes must not change what waits on the stack, and both arms must leave the same stack.
-        if not self.simple(i):
-            self.settle_all()
-        base = list(self.stack)
-        j, then_alive, then, then_stack = self.nested(i + 1, list(base))
-        other, other_alive, other_stack = _Block(), True, list(base)
-        if self.fn.instrs[j].op.name == "else":
-            j, other_alive, other, other_stack = self.nested(j + 1, list(base))
-        self.at = i
-        self.stack = base
-        if arity and then_alive and other_alive and not then.lines and not other.lines:
-            self.choose(cond, then_stack[-1], other_stack[-1])
-            return j + 1, True
-        name = self.temp() if arity else ""
-        for block, alive, left in ((then, then_alive, then_stack), (other, other_alive, other_stack)):
-            if arity and alive:
-                block.lines.append(" " * (self.indent + 1) + f"{name} = {left[-1].text}")
-                block.origins.append(i)
-        if then.lines:
-            self.line(f"if {cond.text}:")
-            self.add(then)
-            if other.lines and then_alive:
-                self.line("else:")
-                self.add(other)
-            else:
-                # An arm behind one that never comes back needs no else.
-                self.add(other, dedent=1)
-        elif other.lines:
-            self.line(f"if not {self.enclosed(cond)}:")
-            self.add(other)
-        if arity:
-            self.stack.append(_Expr(name))
-        return j + 1, then_alive or other_alive
-
-    @staticmethod
-    def enclosed(x: _Expr) -> str:
-        return x.text if not x.weight or x.text.startswith("(") else f"({x.text})"
-
-    def choose(self, cond: _Expr, then: _Expr, other: _Expr) -> None:
-        if other.text == "False":
-            self.push(f"({cond.text} and {then.text})", cond, then)
-        elif then.text == "True":
-            self.push(f"({cond.text} or {other.text})", cond, other)
-        else:
-            self.push(f"({then.text} if {cond.text} else {other.text})", cond, then, other)
-
-    def simple(self, i: int) -> bool:
-        """Whether an ``if`` does nothing but choose between values: no effects, so that what waits may go on
-        waiting."""
-        end = self.fn.partner[i]
-        if self.fn.instrs[end].op.name == "else":
-            end = self.fn.partner[end]
-        return all(
-            (ins.op.effect is Effect.PURE and ins.op.name not in _STATEMENTS) or ins.op.name in ("if", "else", "end")
-            for ins in self.fn.instrs[i + 1 : end]
-        )
-
-    def each(self, i: int) -> int:
-        fn = self.fn
-        ins = fn.instrs[i]
-        over = self.stack.pop()
-        self.settle_all()
-        match ins.op.name:
-            case "each":
-                self.line(f"for l{ins.a} in {over.text}:")
-            case "each_index":
-                self.line(f"for l{ins.b}, l{ins.a} in enumerate({over.text}):")
-            case _:
-                self.line(f"for l{ins.a}, l{ins.b} in pairs({over.text}, meter):")
-        stack = list(self.stack)
-        self.indent += 1
-        self.charge(fn.loops[i])  # never 0: the end of a loop costs one unit
-        end, _ = self.block(i + 1)
-        self.indent -= 1
-        self.stack = stack
-        return end + 1
-
-    # instructions
-
-    def one(self, i: int) -> None:
-        _, op, a, b = self.fn.instrs[i]
-        stack = self.stack
-        match op.name:
-            case "nop":
-                pass
-            case "pop":
-                stack.pop()
-            case "const":
-                stack.append(self.constant(a))
-            case "local":
-                stack.append(_Expr(f"l{a}", frozenset((f"l{a}",))))
-            case "set":
-                self.assign(f"l{a}", stack.pop())
-            case "tee":
-                self.assign(f"l{a}", stack.pop())
-                stack.append(_Expr(f"l{a}", frozenset((f"l{a}",))))
-            case "path":
-                self.path(a)
-            case "j_path":
-                self.push(f"s_j_path(root, {self.bind(f'r{a}', self.m.paths[a])})", looks=False)
-            case "local_get":
-                local = _Expr(f"l{a}", frozenset((f"l{a}",)))
-                self.template(op.tier2 or "", [local], self.constant(b), a=f"l{a}")
-            case "new_list" | "new_map":
-                stack.append(self.named(_Expr("[]" if op.name == "new_list" else "{}", weight=1)))
-            case "append" | "put" | "put_key":
-                self.change(i)
-            case "call" | "cell" | "invoke" | "await" | "concat" | "to_text":
-                self.statement(i)
-            case "equal":
-                self.equal()
-            case "p_leaf":
-                self.matched(f"p{a}", self.m.leaf(a))
-            case "p_scalar":
-                self.matched(f"q{a}", self.m.scalar(a))
-            case _:
-                operands = self.take(len(op.pops))
-                key = self.constant(a) if op.imm else None
-                if op.tier2 is not None:
-                    self.template(op.tier2, operands, key)
-                else:
-                    names = [x.text for x in operands] + ([key.text] if key else [])
-                    self.push(f"s_{op.name}({', '.join(names)})", *operands, looks=True)
-
-    def assign(self, local: str, value: _Expr) -> None:
-        self.settle(local)
-        lines = self.out.lines
-        made = " " * self.indent + f"{value.text} = "
-        if (
-            value.text[0] == "t"
-            and lines
-            and lines[-1].startswith(made)
-            and all(x.text != value.text for x in self.stack)
-        ):
-            # The value was named on the line before, and nobody else waits for that name.
-            lines[-1] = " " * self.indent + f"{local} = " + lines[-1][len(made) :]
-        else:
-            self.line(f"{local} = {value.text}")
-
-    def take(self, n: int) -> list[_Expr]:
-        if not n:
-            return []
-        operands = self.stack[-n:]
-        del self.stack[-n:]
-        return operands
-
-    def template(self, text: str, operands: list[_Expr], key: _Expr | None, a: str | None = None) -> None:
-        """Applies a template of the table. An operand that it mentions twice gets a name first."""
-        counts = [0, 0]
-        for place in _PLACEHOLDER.findall(text):
-            counts[int(place)] += 1
-        operands = [self.atom(x) if counts[n] > 1 else x for n, x in enumerate(operands)]
-        first = a if a is not None else key.text if key else ""
-        second = key.text if key else ""
-        made = text.format(*(x.text for x in operands), *([""] * (2 - len(operands))), a=first, b=second)
-        self.push(made, *operands, looks=bool(operands), name=not operands)
-
-    def matched(self, name: str, holds: Callable[[Any], bool]) -> None:
-        x = self.stack.pop()
-        self.push(f"{self.bind(name, holds)}({x.text})", x, looks=True)
-
-    def path(self, n: int) -> None:
-        """A chain of lookups, each only while there is a map to look into."""
-        name = self.temp()
-        keys = [self.bind(f"r{n}_{i}", key) for i, key in enumerate(self.m.paths[n])]
-        self.line(f"{name} = root.get({keys[0]}, MISSING)")
-        for key in keys[1:]:
-            self.line(f"{name} = {name}.get({key}, MISSING) if type({name}) is dict else MISSING")
-        self.stack.append(_Expr(name))
-
-    def equal(self) -> None:
-        x, y = self.take(2)
-        for one, other in ((x, y), (y, x)):
-            if one.weight == 0 and not one.reads:
-                value = self.names.get(one.text) if one.text.startswith("k") else None
-                if one.text in ("None", "True", "False"):
-                    self.push(f"({other.text} is {one.text})", other)
-                    return
-                if type(value) is str:
-                    self.push(f"({other.text} == {one.text})", other)
-                    return
-        name = self.temp()
-        self.line(f"{name} = s_equal({x.text}, {y.text}, meter)")
-        self.stack.append(_Expr(name))
-
-    def change(self, i: int) -> None:
-        _, op, a, _ = self.fn.instrs[i]
-        target, *operands = self.take(len(op.pops))
-        self.settle(containers=True)
-        match op.name:
-            case "append":
-                self.line(f"{target.text}.append({operands[0].text})")
-            case "put":
-                self.line(f"{target.text}[{self.constant(a).text}] = {operands[0].text}")
-            case _:
-                self.line(f"{target.text}[{operands[0].text}] = {operands[1].text}")
-        self.stack.append(target)
-
-    def statement(self, i: int) -> None:
-        """An instruction that charges, calls or suspends: evaluated here and now, under a name."""
-        _, op, a, _ = self.fn.instrs[i]
-        name = self.temp()
-        match op.name:
-            case "call":
-                callee = self.m.functions[a]
-                args = "".join(f", {x.text}" for x in self.take(callee.params))
-                self.calls.append(a)
-                wait = "yield from " if callee.may_suspend else ""
-                self.line(f"{name} = {wait}f{a}(root, meter, cells{args})")
-            case "cell":
-                init = self.m.cells[a]
-                self.calls.append(init)
-                wait = "(yield from " if self.m.functions[init].may_suspend else "("
-                self.line(f"{name} = cells[{a}]")
-                self.line(f"if {name} is UNSET: {name} = cells[{a}] = {wait}f{init}(root, meter, cells))")
-            case "await":
-                payload = self.stack.pop()
-                kind = self.bind(f"h{a}", HOST_CALLS[a])
-                self.line(f"{name} = yield HostCall({kind}, {payload.text}, cells[{len(self.m.cells)}])")
-                self.line(f"measure({name}, meter)")
-            case "invoke":
-                self.invoke(i, name)
-            case "concat":
-                args = "".join(f"{x.text}, " for x in self.take(a))
-                self.line(f"{name} = s_concat({args}meter)")
-            case _:
-                self.line(f"{name} = s_{op.name}({self.stack.pop().text}, meter)")
-        self.stack.append(_Expr(name))
-
-    def invoke(self, i: int, name: str) -> None:
-        number = self.fn.instrs[i].a
-        entry = self.m.intrinsics[number]
-        body: Callable[..., Any] = resolve(entry.name)
-        if entry.dynamic:
-            body = partial(body, self.m.lent)
-        callee = self.bind(f"i{number}", body)
-        operands = self.take(len(entry.params))
-        measured = self.fn.measured.get(i, ())
-        if entry.sized or measured:
-            operands = [self.atom(x) if n in entry.sized or n in measured else x for n, x in enumerate(operands)]
-            # As vm.fuel.charge_operands does, written out: most operands are short.
-            for n in entry.sized:
-                x = operands[n].text
-                self.line(f"if type({x}) in SIZED and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
-            for n in measured:
-                self.line(f"measure({operands[n].text}, meter)")
-        args = ", ".join((*(["meter"] if entry.metered else []), *(x.text for x in operands)))
-        self.line(f"{name} = {callee}({args})")
-
-
-_STATEMENTS: Final = METERED | {"call", "cell", "invoke", "await", "new_list", "new_map", "path"}
-"""Instructions that always make a statement."""
