@@ -36,6 +36,12 @@ def _compiled(pattern: str) -> Any:
         return f"cannot compile {pattern!r}: not valid text"
 
 
+def what_is_wrong(pattern: str) -> str:
+    """The words of what is wrong with an expression, empty for one that compiles."""
+    compiled = _compiled(pattern)
+    return compiled if isinstance(compiled, str) else ""
+
+
 def _text(function: str, position: int, v: Value) -> str | Err:
     """A text or number as text; numbers in plain decimal form."""
     if type(v) is str:

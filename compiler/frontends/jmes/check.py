@@ -13,6 +13,7 @@ from compiler.frontends.jmes.ast import (
     Field,
     Filter,
     Flatten,
+    Literal,
     MultiHash,
     MultiList,
     Node,
@@ -23,8 +24,10 @@ from compiler.frontends.jmes.ast import (
     Values,
     children,
 )
-from compiler.frontends.jmes.functions import FUNCTIONS, PLANNED
+from compiler.frontends.jmes.functions import ANY, FUNCTIONS, PLANNED, Function
 from grammar.errors import SyntaxProblem
+from vm.intrinsics.jmes_errors import kind_name
+from vm.intrinsics.regex import what_is_wrong
 
 
 def check(node: Node) -> None:
@@ -60,6 +63,31 @@ def _call(call: Call) -> None:
             raise SyntaxProblem(
                 "type", f"argument {i + 1} of {f.name} must be {what}, not {got}", *arg.at, hint=f.signature
             )
+
+
+def constant_problems(node: Node) -> Iterator[SyntaxProblem]:
+    """What is wrong with constant arguments: types that the function does not take, regular expressions that are none.
+
+    Apart from :func:`check`, since a call that fails is an error only where it is evaluated.
+    """
+    stack = [node]
+    while stack:
+        at = stack.pop()
+        if isinstance(at, Call) and (f := FUNCTIONS.get(at.name)) is not None:
+            for i, arg in enumerate(at.args):
+                if isinstance(arg, Literal):
+                    yield from _constant(f, i, arg)
+        stack.extend(children(at))
+
+
+def _constant(f: Function, position: int, arg: Literal) -> Iterator[SyntaxProblem]:
+    wanted = f.params[min(position, f.low - 1)]
+    got = kind_name(arg.value)
+    if wanted != ANY and got not in (w.partition("[")[0] for w in wanted.split("|")):
+        message = f"argument {position + 1} of {f.name} must be {wanted}, not {got}"
+        yield SyntaxProblem("type", message, *arg.at, hint=f.signature)
+    elif f.name.startswith("regex_") and position == 0 and (wrong := what_is_wrong(arg.value)):
+        yield SyntaxProblem("type", wrong, *arg.at, hint="regular expressions are those of RE2")
 
 
 def root_names(node: Node) -> Iterator[tuple[str, Span]]:

@@ -7,12 +7,13 @@ that answers the finished value, or an ``Err`` whose text is what the reference 
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
 from compiler.frontends.jmes import lower as jmes
 from compiler.frontends.jmes.ast import Node
-from compiler.frontends.jmes.check import check, root_names
+from compiler.frontends.jmes.check import check, constant_problems, root_names
 from compiler.frontends.jmes.parse import parse
 from compiler.frontends.template import references
 from compiler.frontends.template.scope import Scope
@@ -89,29 +90,34 @@ def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
         code = _ERRORS.get(problem.code, "syntax")
         cause = problem.message if code != "syntax" else f"incorrect query {query}: {problem.message}"
         return jmes.Low(jmes.error(code, cause if query else "invalid query (nil)"), False, True)
-    if scope.roots is not None:
-        for name, (start, end) in root_names(node):
-            if not name:
-                # Kyverno quirk: "" is a key that is never there, not an empty text; || takes it for null all the same.
-                help_ = "an empty text is ''"
-                at = (start + offset, end + offset)
-                scope.warning("T1104", pointer, '"" is the name of a key, not an empty text', at=at, help=help_)
-            elif name == "null":
-                # Public policies write `|| null`: a key that is never there, so that the answer is null all the same.
-                at = (start + offset, end + offset)
-                help_ = "the value null is `null`"
-                scope.warning("T1104", pointer, "null is the name of a key here", at=at, help=help_)
-            elif name not in scope.roots and name not in scope.names:
-                known = ", ".join(sorted(scope.roots | set(scope.names)))
-                scope.error(
-                    "T1104",
-                    pointer,
-                    f"unknown variable {name}",
-                    at=(start + offset, end + offset),
-                    help=f"a variable begins with one of {known}",
-                )
-                break
+    if scope.reporter is not None:
+        _look_over(node, scope, pointer, offset)
     return jmes.lower(node, scope)
+
+
+def _look_over(node: Node, scope: Scope, pointer: str, offset: int) -> None:
+    """Reports constant arguments that can never do, and names that nothing gives."""
+    for problem in constant_problems(node):
+        at = (problem.start + offset, problem.end + offset)
+        scope.error("T1105", pointer, problem.message, at=at, help=problem.hint)
+    if scope.roots is None:
+        return
+    known = scope.roots | set(scope.names)
+    for name, (start, end) in root_names(node):
+        at = (start + offset, end + offset)
+        if not name:
+            # Kyverno quirk: "" is a key that is never there, not an empty text; || takes it for null all the same.
+            message = '"" is the name of a key, not an empty text'
+            scope.warning("T1104", pointer, message, at=at, help="an empty text is ''")
+        elif name == "null":
+            # Public policies write `|| null`: a key that is never there, so that the answer is null all the same.
+            scope.warning("T1104", pointer, "null is the name of a key here", at=at, help="the value null is `null`")
+        elif name not in known:
+            near = get_close_matches(name, sorted(known), 1)
+            names = f"a variable begins with one of {', '.join(sorted(known))}"
+            hint = f"did you mean {near[0]}? {names}" if near else names
+            scope.error("T1104", pointer, f"unknown variable {name}", at=at, help=hint)
+            break
 
 
 class _Value:

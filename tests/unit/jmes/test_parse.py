@@ -20,7 +20,7 @@ from compiler.frontends.jmes.ast import (
     Pipe,
     unparse,
 )
-from compiler.frontends.jmes.check import check, root_names
+from compiler.frontends.jmes.check import check, constant_problems, root_names
 from compiler.frontends.jmes.functions import FUNCTIONS
 from compiler.frontends.jmes.parse import parse
 from grammar import loader
@@ -97,6 +97,29 @@ def test_calls_that_cannot_work(text: str, code: str, words: str) -> None:
         check(parse(text))
     assert caught.value.code == code
     assert caught.value.message == words
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        ("to_upper(`1`)", "`1`", "argument 1 of to_upper must be string, not number"),
+        ("a || contains(`{}`, 'x')", "`{}`", "argument 1 of contains must be array|string, not object"),
+        ("merge(a, b, `[]`)", "`[]`", "argument 3 of merge must be object, not array"),
+        ("max('a')", "'a'", "argument 1 of max must be array[number]|array[string], not string"),
+        ("regex_match('(', a)", "'('", "cannot compile '(': missing ): ("),
+    ],
+)
+def test_constant_arguments_that_can_never_do(text: str, place: str, words: str) -> None:
+    tree = parse(text)
+    check(tree)
+    (problem,) = constant_problems(tree)
+    assert text[problem.start : problem.end] == place
+    assert problem.message == words
+
+
+@pytest.mark.parametrize("text", ["to_upper('a')", "regex_match('[a-z]', `1`)", "type(`null`)", "max(`[1]`)", "abs(a)"])
+def test_constant_arguments_that_do(text: str) -> None:
+    assert list(constant_problems(parse(text))) == []
 
 
 @pytest.mark.parametrize(

@@ -210,12 +210,13 @@ def test_reports_place_of_a_bad_query() -> None:
 
     b = FunctionBuilder("f")
     scope = Scope(b, reporter=Told(), spans=Spans(), roots=frozenset({"request"}))  # type: ignore[arg-type]
-    text = "ab {{ request.x }} {{ request..y }} {{ requst.z }} {{ lenght(request) }} {{ abs() }} {{"
+    text = "ab {{ request.x }} {{ request..y }} {{ requst.z }} {{ lenght(request) }} {{ abs() }} {{ abs('a') }} {{"
     lower_text(text, scope, "/message")
     codes = [t[0] for t in told]
-    assert codes == ["T1107", "T1101", "T1104", "T1102", "T1103"]
+    assert codes == ["T1107", "T1101", "T1104", "T1102", "T1103", "T1105"]
     pieces = [text[t[1][1] : t[1][2]] for t in told]
-    assert pieces == ["{{", ".", "requst", "lenght", "abs"]
+    assert pieces == ["{{", ".", "requst", "lenght", "abs", "'a'"]
+    assert "did you mean request?" in told[2][3]
     assert "did you mean length?" in told[3][3]
 
 
