@@ -96,7 +96,7 @@ def name(text: str) -> str:
 
 def line_of(m: VerifiedModule, fn: VerifiedFunction, i: int) -> str:
     """One instruction with its offset and, where debug spans know it, the policy line: what a traceback shows."""
-    ins = fn.instrs[i]
+    ins = fn.structure().instrs[i]
     place = ""
     if m.debug is not None:
         before = [s for s in m.debug.spans[fn.number] if s.pc <= ins.pc]

@@ -98,13 +98,16 @@ class _Layout:
     def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame]) -> None:
         self.m = m
         self.fn = fn
+        struct = fn.structure()
+        self.instrs = struct.instrs
+        self.partner = struct.partner
         self.frames = frames
         self.out: Code = []
         self.fixes: list[tuple[int, int]] = []
         self.at: list[int] = []
 
     def code(self) -> Code:
-        for i in range(len(self.fn.instrs)):
+        for i in range(len(self.instrs)):
             self.at.append(len(self.out))
             self.one(i)
         self.at.append(len(self.out))
@@ -126,13 +129,13 @@ class _Layout:
 
     def one(self, i: int) -> None:
         m, fn = self.m, self.fn
-        _, op, a, b = fn.instrs[i]
+        _, op, a, b = self.instrs[i]
         name = op.name
         if name in _CONSTANTS:
             self.emit(CONST, _CONSTANTS[name])
             return
         if name in LOOPS:
-            self.emit(_LOOP_STARTS[name][0], to=fn.partner[i])
+            self.emit(_LOOP_STARTS[name][0], to=self.partner[i])
             return
         match name:
             case "nop":
@@ -160,15 +163,15 @@ class _Layout:
             case "absent_null":
                 self.emit(ABSENT_NULL)
             case "if":
-                self.emit(IF, -1, len(self.out) + 1, to=fn.partner[i] + 1)
+                self.emit(IF, -1, len(self.out) + 1, to=self.partner[i] + 1)
             case "else":
-                self.emit(JUMP, to=fn.partner[i] + 1)
+                self.emit(JUMP, to=self.partner[i] + 1)
             case "end":
                 self.end(i)
             case "break":
-                self.emit(BREAK, fn.drops[i], to=fn.partner[fn.partner[i]] + 1)
+                self.emit(BREAK, fn.drops[i], to=self.partner[self.partner[i]] + 1)
             case "next":
-                self.emit(DROP_JUMP if fn.drops[i] else JUMP, fn.drops[i], to=fn.partner[fn.partner[i]])
+                self.emit(DROP_JUMP if fn.drops[i] else JUMP, fn.drops[i], to=self.partner[self.partner[i]])
             case "ret":
                 self.emit(RET)
             case "call":
@@ -191,14 +194,14 @@ class _Layout:
                 self.emit(LEAF, m.leaf(a))
             case "p_scalar":
                 self.emit(LEAF, m.scalar(a))
-            case "equal" if fn.instrs[i - 1].op.name == "const" and type(self.out[-1][1]) is str:
+            case "equal" if self.instrs[i - 1].op.name == "const" and type(self.out[-1][1]) is str:
                 self.out[-1] = (EQUAL_TEXT, self.out[-1][1], None, None)
             case _:
                 self.computing(i)
 
     def end(self, i: int) -> None:
-        opener = self.fn.partner[i]
-        ins = self.fn.instrs[opener]
+        opener = self.partner[i]
+        ins = self.instrs[opener]
         if ins.op.name in LOOPS:
             cost = self.fn.loops[opener]
             a = (ins.a, cost) if ins.op.name == "each" else (ins.a, ins.b, cost)
@@ -206,7 +209,7 @@ class _Layout:
 
     def computing(self, i: int) -> None:
         """An instruction that its function in ``vm.semantics`` does."""
-        _, op, a, _ = self.fn.instrs[i]
+        _, op, a, _ = self.instrs[i]
         body = SEMANTICS[op.name]
         imm = self.m.constants[a] if op.imm else None
         match len(op.pops), bool(op.imm), op.name in METERED:
@@ -226,7 +229,7 @@ class _Layout:
                 raise AssertionError(f"{op.name} has a shape that tier 1 does not know")
 
     def invoke(self, i: int) -> None:
-        entry = self.m.intrinsics[self.fn.instrs[i].a]
+        entry = self.m.intrinsics[self.instrs[i].a]
         body: Callable[..., Any] = resolve(entry.name)
         if entry.dynamic:
             body = partial(body, self.m.lent)

@@ -94,6 +94,38 @@ def decode(code: bytes, function: str) -> list[Instr]:
     return out
 
 
+_LEAVING: Final = frozenset({"call", "cell", "await"})
+
+
+def leaving(code: bytes, function: str) -> list[tuple[str, int]]:
+    """(name, immediate) of the instructions by which a function reaches others or the host, without making a list of
+    all the rest. Raises :class:`VerifyError` as :func:`decode` does."""
+    out: list[tuple[str, int]] = []
+    at, end = 0, len(code)
+    try:
+        while at < end:
+            row = _ROWS[code[at]]
+            if row is None:
+                break
+            op, arity = row
+            at += 1
+            if op.name in _LEAVING:
+                n, at = read_uleb(code, at)
+                out.append((op.name, n))
+                continue
+            for _ in range(arity):
+                while code[at] > 0x7F:
+                    at += 1
+                at += 1
+        else:
+            if at == end:
+                return out
+    except (IndexError, ValueError):
+        pass
+    decode(code, function)  # says what is wrong and where
+    raise VerifyError("immediate", "the code is cut off", function, end)
+
+
 def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], int]) -> Structure:
     """Pairs blocks and sums fuel. Raises :class:`VerifyError` ``control``, ``nesting``. ``invoke_fuel`` gives the fuel
     of an import by its number (any number, as indexes are checked later)."""

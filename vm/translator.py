@@ -78,6 +78,9 @@ class Translator:
     def __init__(self, m: VerifiedModule, fn: VerifiedFunction, names: dict[str, Any]) -> None:
         self.m = m
         self.fn = fn
+        struct = fn.structure()
+        self.instrs = struct.instrs
+        self.partner = struct.partner
         self.names = names
         self.out = _Block()
         self.indent = 1
@@ -155,7 +158,7 @@ class Translator:
 
     def block(self, i: int) -> tuple[int, bool]:
         """Translates up to the ``else`` or ``end`` of this block; (its number, whether control reaches it)."""
-        instrs = self.fn.instrs
+        instrs = self.instrs
         alive = True
         while i < len(instrs):
             self.at = i
@@ -176,7 +179,7 @@ class Translator:
         return i, alive
 
     def leave(self, i: int) -> None:
-        match self.fn.instrs[i].op.name:
+        match self.instrs[i].op.name:
             case "ret":
                 self.line(f"return {self.stack.pop().text}")
             case "break":
@@ -201,14 +204,14 @@ class Translator:
 
     def branch(self, i: int) -> tuple[int, bool]:
         cond = self.stack.pop()
-        arity = self.fn.instrs[i].a
+        arity = self.instrs[i].a
         # What an arm writes must not change what waits on the stack, and both arms must leave the same stack.
         if not self.simple(i):
             self.settle_all()
         base = list(self.stack)
         j, then_alive, then, then_stack = self.nested(i + 1, list(base))
         other, other_alive, other_stack = _Block(), True, list(base)
-        if self.fn.instrs[j].op.name == "else":
+        if self.instrs[j].op.name == "else":
             j, other_alive, other, other_stack = self.nested(j + 1, list(base))
         self.at = i
         self.stack = base
@@ -251,17 +254,17 @@ class Translator:
     def simple(self, i: int) -> bool:
         """Whether an ``if`` does nothing but choose between values: no effects, so that what waits may go on
         waiting."""
-        end = self.fn.partner[i]
-        if self.fn.instrs[end].op.name == "else":
-            end = self.fn.partner[end]
+        end = self.partner[i]
+        if self.instrs[end].op.name == "else":
+            end = self.partner[end]
         return all(
             (ins.op.effect is Effect.PURE and ins.op.name not in _STATEMENTS) or ins.op.name in ("if", "else", "end")
-            for ins in self.fn.instrs[i + 1 : end]
+            for ins in self.instrs[i + 1 : end]
         )
 
     def each(self, i: int) -> int:
         fn = self.fn
-        ins = fn.instrs[i]
+        ins = self.instrs[i]
         over = self.stack.pop()
         self.settle_all()
         match ins.op.name:
@@ -282,11 +285,11 @@ class Translator:
     # instructions
 
     def one(self, i: int) -> None:
-        _EMITTERS.get(self.fn.instrs[i].op.name, Translator.computing)(self, i)
+        _EMITTERS.get(self.instrs[i].op.name, Translator.computing)(self, i)
 
     def computing(self, i: int) -> None:
         """A pure instruction: by its template, or by a call of its function."""
-        _, op, a, _ = self.fn.instrs[i]
+        _, op, a, _ = self.instrs[i]
         operands = self.take(len(op.pops))
         key = self.constant(a) if op.imm else None
         if op.tier2 is not None:
@@ -302,10 +305,10 @@ class Translator:
         self.stack.pop()
 
     def const(self, i: int) -> None:
-        self.stack.append(self.constant(self.fn.instrs[i].a))
+        self.stack.append(self.constant(self.instrs[i].a))
 
     def local(self, i: int) -> None:
-        self.stack.append(self.slot(self.fn.instrs[i].a))
+        self.stack.append(self.slot(self.instrs[i].a))
 
     def slot(self, n: int) -> _Expr:
         found = self.slots.get(n)
@@ -314,27 +317,27 @@ class Translator:
         return found
 
     def set(self, i: int) -> None:
-        self.assign(f"l{self.fn.instrs[i].a}", self.stack.pop())
+        self.assign(f"l{self.instrs[i].a}", self.stack.pop())
 
     def tee(self, i: int) -> None:
         self.set(i)
         self.local(i)
 
     def local_get(self, i: int) -> None:
-        _, op, a, b = self.fn.instrs[i]
+        _, op, a, b = self.instrs[i]
         local = self.slot(a)
         self.template(op.tier2 or "", [local], self.constant(b), a=local.text)
 
     def built(self, i: int) -> None:
-        text = "[]" if self.fn.instrs[i].op.name == "new_list" else "{}"
+        text = "[]" if self.instrs[i].op.name == "new_list" else "{}"
         self.stack.append(self.named(_Expr(text, weight=1)))
 
     def leaf(self, i: int) -> None:
-        a = self.fn.instrs[i].a
+        a = self.instrs[i].a
         self.matched(f"p{a}", self.m.leaf(a))
 
     def scalar(self, i: int) -> None:
-        a = self.fn.instrs[i].a
+        a = self.instrs[i].a
         self.matched(f"q{a}", self.m.scalar(a))
 
     def assign(self, local: str, value: _Expr) -> None:
@@ -372,12 +375,12 @@ class Translator:
         self.push(f"{self.bind(name, holds)}({x.text})", x, looks=True)
 
     def j_path(self, i: int) -> None:
-        a = self.fn.instrs[i].a
+        a = self.instrs[i].a
         self.stack.append(_Expr(f"s_j_path(root, {self.bind(f'r{a}', self.m.paths[a])})", weight=1))
 
     def path(self, i: int) -> None:
         """A chain of lookups, each only while there is a map to look into."""
-        n = self.fn.instrs[i].a
+        n = self.instrs[i].a
         name = self.temp()
         keys = [self.bind(f"r{n}_{i}", key) for i, key in enumerate(self.m.paths[n])]
         self.line(f"{name} = root.get({keys[0]}, MISSING)")
@@ -401,7 +404,7 @@ class Translator:
         self.stack.append(_Expr(name))
 
     def change(self, i: int) -> None:
-        _, op, a, _ = self.fn.instrs[i]
+        _, op, a, _ = self.instrs[i]
         target, *operands = self.take(len(op.pops))
         self.settle(containers=True)
         match op.name:
@@ -415,7 +418,7 @@ class Translator:
 
     def statement(self, i: int) -> None:
         """An instruction that charges, calls or suspends: evaluated here and now, under a name."""
-        _, op, a, _ = self.fn.instrs[i]
+        _, op, a, _ = self.instrs[i]
         name = self.temp()
         match op.name:
             case "call":
@@ -445,7 +448,7 @@ class Translator:
         self.stack.append(_Expr(name))
 
     def invoke(self, i: int, name: str) -> None:
-        number = self.fn.instrs[i].a
+        number = self.instrs[i].a
         entry = self.m.intrinsics[number]
         body: Callable[..., Any] = resolve(entry.name)
         if entry.dynamic:

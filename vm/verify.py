@@ -35,7 +35,7 @@ from vm.flow import Budget, Flow, Tables, check_immediates
 from vm.functions import INTRINSICS
 from vm.host import Imports
 from vm.scalar import Predicate, ScalarPattern, compile_matcher, leaf_matcher
-from vm.structure import Instr, Structure, VerifyError, decode, structure
+from vm.structure import Structure, VerifyError, decode, leaving, structure
 from vm.values import Value
 
 __all__ = ["VerifiedFunction", "VerifiedModule", "VerifyError", "verify"]
@@ -48,8 +48,7 @@ MAX_TABLE: Final = 64 * 1024
 
 
 class VerifiedFunction:
-    """A function whose code is proved: instructions with their structure, fuel by segment, and what the tiers need to
-    know.
+    """A function whose code is proved: its bytes, its fuel by segment, and what the tiers need to know beside them.
 
     ``cost`` is charged on entry, ``loops[i]`` for each iteration of the loop at instruction ``i``; ``drops[i]`` are
     the values a ``break`` or ``next`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the program
@@ -59,7 +58,6 @@ class VerifiedFunction:
         "code",
         "cost",
         "drops",
-        "instrs",
         "locals",
         "loops",
         "max_stack",
@@ -68,7 +66,6 @@ class VerifiedFunction:
         "name",
         "number",
         "params",
-        "partner",
         "result",
         "role",
         "scope",
@@ -91,8 +88,6 @@ class VerifiedFunction:
         self.result = code.result
         self.role = code.role
         self.code = code.code
-        self.instrs: tuple[Instr, ...] = struct.instrs
-        self.partner = struct.partner
         self.cost = struct.cost
         self.loops = struct.loops
         self.max_stack = max_stack
@@ -100,6 +95,11 @@ class VerifiedFunction:
         self.measured = measured
         self.may_suspend = may_suspend
         self.scope: str | None = None
+
+    def structure(self) -> Structure:
+        """The instructions and how they belong together, made anew: a module in use keeps its bytes only. The fuel in
+        it leaves intrinsics out; that of this function is right."""
+        return structure(decode(self.code, self.name), self.name, lambda n: 0)
 
 
 class VerifiedModule:
@@ -202,7 +202,6 @@ def _pattern(number: int, form: Any) -> ScalarPattern:
 
 
 def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunction, ...]:
-    structs: list[Structure] = []
     edges: list[list[int]] = []
     awaits: list[bool] = []
     for fn in m.functions:
@@ -211,13 +210,9 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
         if not 0 <= n < len(m.functions) or m.functions[n].params or m.functions[n].result == "O":
             raise VerifyError("cell", f"function {n} cannot be the init function of a cell")
     for fn in m.functions:
-        struct = structure(
-            decode(fn.code, fn.name), fn.name, lambda n: intrinsics[n].fuel if n < len(intrinsics) else 0
-        )
-        structs.append(struct)
-        calls, waits = _calls(m, struct)
-        edges.append(calls)
-        awaits.append(waits)
+        reached = leaving(fn.code, fn.name)
+        edges.append(_callees(m, reached))
+        awaits.append(any(name == "await" for name, _ in reached))
     order = _order(m, edges)
     inits = frozenset(m.cells)
     tables = Tables(
@@ -228,12 +223,15 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
         m.functions,
         m.cells,
         {},
-        Budget(1_000_000 + 8 * sum(len(s.instrs) for s in structs)),
+        Budget(1_000_000 + 8 * sum(len(fn.code) for fn in m.functions)),
     )
     suspends: dict[int, bool] = {}
     verified: dict[int, VerifiedFunction] = {}
     for n in order:
-        fn, struct = m.functions[n], structs[n]
+        fn = m.functions[n]
+        struct = structure(
+            decode(fn.code, fn.name), fn.name, lambda n: intrinsics[n].fuel if n < len(intrinsics) else 0
+        )
         check_immediates(fn, struct, tables, may_await=n in inits)
         facts = Flow(fn, struct, tables).run()
         if facts.max_stack > fn.max_stack:
@@ -257,19 +255,15 @@ def _shape(fn: CodeObject) -> None:
         raise VerifyError("mode", "has a mode or a role that is none", fn.name)
 
 
-def _calls(m: Module, struct: Structure) -> tuple[list[int], bool]:
-    """(functions called directly or as a cell's init, whether the code awaits). Bad numbers are reported later."""
-    calls: list[int] = []
-    waits = False
-    for ins in struct.instrs:
-        match ins.op.name:
-            case "call" if ins.a < len(m.functions):
-                calls.append(ins.a)
-            case "cell" if ins.a < len(m.cells):
-                calls.append(m.cells[ins.a])
-            case "await":
-                waits = True
-    return list(dict.fromkeys(calls)), waits
+def _callees(m: Module, reached: list[tuple[str, int]]) -> list[int]:
+    """Functions called directly or as a cell's init. Numbers that point nowhere are reported later."""
+    calls: dict[int, None] = {}
+    for name, n in reached:
+        if name == "call" and n < len(m.functions):
+            calls[n] = None
+        elif name == "cell" and n < len(m.cells):
+            calls[m.cells[n]] = None
+    return list(calls)
 
 
 def _order(m: Module, edges: list[list[int]]) -> list[int]:
