@@ -71,7 +71,7 @@ def make_imports() -> Imports:
             if type(value) is Err:
                 return value
             if compiled.whole:
-                return value if compiled.shallow else deep(imports, meter, value, root)
+                return deep(imports, meter, value, root)
             text = value
             if compiled.shallow:
                 return unescaped(text)

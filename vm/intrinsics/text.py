@@ -302,8 +302,6 @@ def as_key(v: Value, key: str) -> Value:
     """The text that a map key came out as, or the error for one that is no text; ``key`` is what stood there."""
     if type(v) is str or type(v) is Err:
         return v
-    if v is None:
-        return key
     return Err("substitution", f'expected string after substituting variables in key "{key}"')
 
 

@@ -206,7 +206,7 @@ class _Value:
     def _whole(self, v: Variable, path: str, pointer: str) -> jmes.Low:
         """A text that is one variable: its value as it is; variables within a list or map are substituted in turn."""
         low = self._variable(v, path, pointer)
-        if v.shallow or not self._again or isinstance(low.expr, ir.Const):
+        if not self._again or isinstance(low.expr, ir.Const):
             return low
         body: list[ir.Stmt] = []
         t = self._local(low.expr, body)

@@ -62,7 +62,8 @@ CONTEXT: dict[str, Any] = {
         ("{{ n }}", "{{foo2}}"),
         ("x{{ n }}", "xbar2"),
         ("{{ inner }}", {"k": "bar", "bar": [5, "x5"]}),
-        ("{{- inner }}", {"k": "{{foo}}", "{{foo}}": ["{{n5}}", "x{{n5}}"]}),
+        ("{{- inner }}", {"k": "bar", "bar": [5, "x5"]}),
+        ("{{- n }}", "{{foo2}}"),
         (r"\{{ foo }}", "{{ foo }}"),
         (r"\{{ foo }} {{ foo }}", "{{ foo }} bar"),
         (r"\{{request.object.metadata.annotations.{{ name }}}}", "{{request.object.metadata.annotations.foo}}"),
@@ -95,6 +96,7 @@ def test_value(template: Any, value: Any) -> None:
             "{{- a {{foo}} {{n}} }}",
             "failed to resolve a bar bar2 at path : incorrect query a bar bar2: unexpected 'bar'",
         ),
+        ({"{{nul}}": 1}, 'expected string after substituting variables in key "{{nul}}"'),
         ({"{{n5}}": 1}, 'expected string after substituting variables in key "{{n5}}"'),
         ("x {{- n5 }}", "a shallow variable in a text must be a string, got 5"),
         (
