@@ -1,8 +1,9 @@
 """Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means
 in time.
 
-``vm.layout`` lays out each function once. One generator runs them all, with frames of its own for calls, so that an
-``await`` anywhere suspends the whole run by one ``yield``. ``runtime.policyset`` and the tests call :func:`interpret`.
+``vm.layout`` lays out each function on its first run. One loop runs them all, with frames of its own for calls, so
+that an ``await`` anywhere hands out the registers of the whole run, to go on with when the host has answered.
+``runtime.policyset`` and the tests call :func:`interpret`.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
 Its numbers are those of ``vm.layout``, written out since a name costs a lookup; the comment beside each is its name.
@@ -10,11 +11,12 @@ Its numbers are those of ``vm.layout``, written out since a name costs a lookup;
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs
 from vm.host import Execution, HostCall, Meter, OutOfFuel
-from vm.layout import Code, Frame, lay_out
+from vm.layout import Code, Frame, frames_of
 from vm.values import MISSING, Value
 from vm.verify import VerifiedModule
 
@@ -39,44 +41,71 @@ def interpret(m: VerifiedModule) -> Program:
     return _Interpreter(m)
 
 
+@dataclass(slots=True)
+class _Suspended:
+    """A run that waits for the host: its question, and the registers to go on with."""
+
+    call: HostCall
+    registers: tuple[Any, ...]
+
+
 class _Interpreter:
     def __init__(self, m: VerifiedModule) -> None:
-        self._functions = lay_out(m)
-        self._cells = m.cells
+        self._functions = frames_of(m)
+        self._cells = len(m.cells)
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
-        if self._functions[fn].may_suspend:
+        frame = self._functions[fn]
+        if frame.may_suspend:
             raise ValueError(f"function {fn} may suspend")
-        try:
-            next(self._execute(self._functions[fn], root, meter))
-        except StopIteration as stop:
-            return stop.value
-        raise AssertionError("a function that cannot suspend did")
+        return self._execute(frame, root, meter)
 
     def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
-        return self._execute(self._functions[fn], root, meter)
+        frame = self._functions[fn]
+        answer = self._execute(frame, root, meter)
+        while type(answer) is _Suspended:
+            reply = yield answer.call
+            answer = self._execute(frame, root, meter, answer.registers, reply)
+        return answer
 
-    def _execute(self, fn: Frame, root: dict[str, Any], meter: Meter) -> Execution:
+    def _execute(
+        self,
+        fn: Frame,
+        root: dict[str, Any],
+        meter: Meter,
+        registers: tuple[Any, ...] | None = None,
+        reply: Value = None,
+    ) -> Any:
+        """Runs until the function returns or asks the host. ``registers`` and ``reply`` go on with a run that asked."""
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
-        result_kind = fn.result
-        scope = fn.scope
-        cells: list[Any] = [_UNSET] * len(self._cells)
-        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int]] = []
-        code = fn.code
-        pc = 0
-        local = fn.locals.copy()
-        stack: list[Value] = []
-        push = stack.append
-        pop = stack.pop
-        loops: list[Any] = []
-        cell = -1
+        cells: list[Any]
+        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int]]
+        code: Code
+        local: list[Value]
+        stack: list[Value]
+        loops: list[Any]
         missing = MISSING
         v: Any
         try:
-            meter.left -= fn.cost
-            if meter.left < 0:
-                raise OutOfFuel
+            if registers is None:
+                cells = [_UNSET] * self._cells
+                frames = []
+                code = fn.code or fn.lay_out()
+                pc = 0
+                local = fn.locals.copy()
+                stack = []
+                loops = []
+                cell = -1
+                meter.left -= fn.cost
+                if meter.left < 0:
+                    raise OutOfFuel
+            else:
+                code, pc, local, stack, loops, cell, frames, cells = registers
+                measure(reply, meter)
+                stack.append(reply)
+            push = stack.append
+            pop = stack.pop
             while True:
                 op, a, b, c = code[pc]
                 pc += 1
@@ -186,7 +215,7 @@ class _Interpreter:
                         local = stack[-n:] + a.locals if n else a.locals.copy()
                         if n:
                             del stack[-n:]
-                        code = a.code
+                        code = a.code or a.lay_out()
                         pc = 0
                         stack = []
                         push = stack.append
@@ -308,7 +337,7 @@ class _Interpreter:
                             push(v)
                         else:
                             frames.append((code, pc, local, stack, loops, cell))
-                            code = b.code
+                            code = b.code or b.lay_out()
                             pc = 0
                             local = b.locals.copy()
                             stack = []
@@ -320,10 +349,9 @@ class _Interpreter:
                             if meter.left < 0:
                                 raise OutOfFuel
                 elif op == 56:  # await
-                    v = yield HostCall(a, pop(), scope)
-                    measure(v, meter)
-                    push(v)
+                    registers = code, pc, local, stack, loops, cell, frames, cells
+                    return _Suspended(HostCall(a, pop(), fn.scope), registers)
                 else:  # j_path, j_root
                     push(b(root, a))
         except OutOfFuel:
-            return exhausted(result_kind, meter)
+            return exhausted(fn.result, meter)

@@ -70,11 +70,15 @@ _LOOK_AHEAD: Final = 8
 
 
 class Frame:
-    """A function laid out, and what a call of it needs."""
+    """What a call of a function needs. ``code`` is empty until :meth:`lay_out` has been called: of many policies, few
+    are run in a short life."""
 
-    __slots__ = ("code", "cost", "locals", "may_suspend", "params", "result", "scope")
+    __slots__ = ("_fn", "_frames", "_m", "code", "cost", "locals", "may_suspend", "params", "result", "scope")
 
-    def __init__(self, fn: VerifiedFunction) -> None:
+    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame]) -> None:
+        self._m = m
+        self._fn = fn
+        self._frames = frames
         self.code: Code = []
         self.cost = fn.cost
         self.params = fn.params
@@ -83,12 +87,15 @@ class Frame:
         self.may_suspend = fn.may_suspend
         self.scope = fn.scope
 
+    def lay_out(self) -> Code:
+        self.code = _Layout(self._m, self._fn, self._frames).code()
+        return self.code
 
-def lay_out(m: VerifiedModule) -> list[Frame]:
+
+def frames_of(m: VerifiedModule) -> list[Frame]:
     """The functions of a module, which hold one another in their calls."""
-    frames = [Frame(fn) for fn in m.functions]
-    for fn, frame in zip(m.functions, frames, strict=True):
-        frame.code = _Layout(m, fn, frames).code()
+    frames: list[Frame] = []
+    frames.extend(Frame(m, fn, frames) for fn in m.functions)
     return frames
 
 
