@@ -15,7 +15,7 @@ from typing import Any, Final
 from compiler.frontends.jmes import lower as jmes
 from compiler.frontends.template.lower import lower_pass, parsed
 from compiler.frontends.template.scope import Scope
-from compiler.frontends.template.split import Variable, split
+from compiler.frontends.template.split import LONGEST_KEPT, Variable, split
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from grammar.errors import SyntaxProblem
@@ -46,7 +46,7 @@ class _Pass:
 
 def make_imports() -> Imports:
     """The functions that the embedding lends the VM, with caches of their own."""
-    passes = lru_cache(maxsize=2048)(lambda text: _compile_pass(text, imports))
+    passes = _kept(lambda text: _compile_pass(text, imports), 1024)
 
     def substitute(text: str, root: Any, meter: Meter) -> Value:
         if meter.depth >= MAX_DEPTH:
@@ -77,8 +77,14 @@ def make_imports() -> Imports:
                 return unescaped(text)
         return Err("substitution", "variables lead back to themselves or are nested too deeply")
 
-    imports = Imports(substitute, lru_cache(maxsize=4096)(_pattern), lru_cache(maxsize=256)(_yaml))
+    imports = Imports(substitute, _kept(_pattern, 4096), _kept(_yaml, 256))
     return imports
+
+
+def _kept(work: Callable[[str], Any], entries: int) -> Callable[[str], Any]:
+    """The work with its answers for the texts seen last, long texts left out."""
+    cached = lru_cache(maxsize=entries)(work)
+    return lambda text: cached(text) if len(text) <= LONGEST_KEPT else work(text)
 
 
 def _compile_pass(text: str, imports: Imports) -> _Pass | Err:

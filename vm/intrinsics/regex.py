@@ -24,9 +24,14 @@ def _options() -> Any:
     return options
 
 
-@lru_cache(maxsize=512)
 def _compiled(pattern: str) -> Any:
-    """The compiled expression, or the words of what is wrong with it."""
+    """The compiled expression, or the words of what is wrong with it. Long ones are not kept: they may come from the
+    objects of strangers."""
+    return _short(pattern) if len(pattern) <= 1024 else _short.__wrapped__(pattern)
+
+
+@lru_cache(maxsize=256)
+def _short(pattern: str) -> Any:
     try:
         return re2.compile(pattern, _options())
     except re2.error as e:

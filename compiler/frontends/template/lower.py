@@ -17,7 +17,7 @@ from compiler.frontends.jmes.check import check, constant_problems, root_names
 from compiler.frontends.jmes.parse import parse
 from compiler.frontends.template import references
 from compiler.frontends.template.scope import Scope
-from compiler.frontends.template.split import Variable, has_variables, open_braces, split
+from compiler.frontends.template.split import LONGEST_KEPT, Variable, has_variables, open_braces, split
 from compiler.ir import ops as ir
 from grammar.errors import SyntaxProblem
 
@@ -68,9 +68,13 @@ def lower_pass(text: str, scope: Scope) -> ir.Expr:
     return _Value(scope, again=False).text(text, "", "").expr
 
 
-@lru_cache(maxsize=4096)
 def parsed(query: str) -> Node | SyntaxProblem:
     """The checked tree of a query, or what is wrong with it."""
+    return _parsed(query) if len(query) <= LONGEST_KEPT else _parsed.__wrapped__(query)
+
+
+@lru_cache(maxsize=2048)
+def _parsed(query: str) -> Node | SyntaxProblem:
     try:
         node = parse(query)
         check(node)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from grammar.loader import load
 
 MAX_TEXT: Final = 1 << 20
+LONGEST_KEPT: Final = 4096
+"""Longer texts are not kept in caches: they may come from anyone's objects, so caches are bounded in bytes too."""
 
 _REFERENCE: Final = re.compile(r"^\$\(.[^ ]*\)|[^\\]\$\(.[^ ]*\)")
 _ESCAPED_REFERENCE: Final = re.compile(r"\\\$\(.[^ ]*\)")
@@ -30,11 +32,15 @@ class Variable:
 Piece = str | Variable
 
 
-@lru_cache(maxsize=2048)
 def split(text: str) -> tuple[Piece, ...]:
     """The pieces of a text in order, no two constant ones side by side; escapes stay as they are."""
     if "{{" not in text or len(text) > MAX_TEXT:
         return (text,) if text else ()
+    return _split(text) if len(text) <= LONGEST_KEPT else _split.__wrapped__(text)
+
+
+@lru_cache(maxsize=2048)
+def _split(text: str) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     constant: list[str] = []
     for node in load("template").parse(text).children:
