@@ -111,12 +111,12 @@ def _fresh_name(base: str, taken: set[str]) -> str:
 
 
 def _proof(name: str, fn: Function, resource: Expr, pattern: Any) -> Function | None:
-    if _nodes(pattern) > _MOST_NODES or _depth(pattern) > _DEEPEST or _widens_keys(pattern):
+    if _nodes(pattern) > _MOST_NODES or _depth(pattern) > _DEEPEST:
         return None
     params = [] if isinstance(resource, Load) else [("resource", "V")]
     b = FunctionBuilder(name, params=params, result="B", policy=fn.policy)
     try:
-        _Prover(b).value(resource if isinstance(resource, Load) else Local("resource"), pattern, lenient=False)
+        _Prover(b).value(resource if isinstance(resource, Load) else Local("resource"), _closed(pattern), lenient=False)
     except _Unprovable:
         return None
     b.ret(TRUE)
@@ -134,25 +134,30 @@ def _depth(pattern: Any) -> int:
     return 1 + max(map(_depth, inner), default=0)
 
 
-def _widens_keys(pattern: Any) -> bool:
-    """Whether some ``metadata`` holds labels or annotations with wildcards in their keys, which the walk expands
-    (§3.4)."""
+def _closed(pattern: Any) -> Any:
+    """The pattern with an empty list, which no value satisfies, for each map of labels or annotations below
+    ``metadata`` that holds wildcards in its keys: the walk expands those by the keys of the resource (semantics
+    §3.4)."""
     if type(pattern) is list:
-        return any(map(_widens_keys, pattern))
+        return [_closed(p) for p in pattern]
     if type(pattern) is not dict:
-        return False
-    for entry in _entries(pattern):
-        if entry.name == "metadata" and type(entry.pattern) is dict:
-            for inner in _entries(entry.pattern):
-                if (
-                    inner.name in ("labels", "annotations")
-                    and type(inner.pattern) is dict
-                    and any("*" in k or "?" in k for k in inner.pattern)
-                ):
-                    return True
-        if _widens_keys(entry.pattern):
-            return True
-    return False
+        return pattern
+    closed = {key: _closed(value) for key, value in pattern.items()}
+    for key, value in closed.items():
+        if type(value) is dict and _name(key) == "metadata":
+            closed[key] = {
+                k: [] if _name(k) in ("labels", "annotations") and _widens(v) else v for k, v in value.items()
+            }
+    return closed
+
+
+def _name(key: str) -> str:
+    found = parse_anchor(key)
+    return key if found is None else found[1]
+
+
+def _widens(pattern: Any) -> bool:
+    return type(pattern) is dict and any("*" in k or "?" in k for k in pattern)
 
 
 def _entries(pattern: dict[str, Any]) -> Iterator[_Entry]:
