@@ -13,6 +13,7 @@ from vm.intrinsics.text import json_text
 from vm.values import MISSING, Err, Value, json_equal
 
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(\.[0-9]*)?|(\.[0-9]+))([eE][+-]?[0-9]+)?\Z")
+_MAX_OUTPUT: Final = 4 * 1024 * 1024
 _SORTED_KINDS: Final = "an array of numbers or of strings"
 
 
@@ -88,6 +89,8 @@ def join(separator: Value, parts: Value) -> Value:
     for x in parts:
         if type(x) is not str:
             return Err("type", f"function join: argument 2 must be an array of strings, it holds {kind_name(x)}")
+    if len(separator) * len(parts) + sum(map(len, parts)) > _MAX_OUTPUT:
+        return Err("value", "function join: the result is too long")
     return separator.join(parts)
 
 

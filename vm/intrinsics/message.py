@@ -6,7 +6,8 @@ Called by the message code of compiled rules, which runs only when a rule did no
 
 from __future__ import annotations
 
-from vm.host import Imports
+from vm.fuel import CHUNK
+from vm.host import Imports, Meter
 from vm.values import Err, Value
 
 
@@ -25,9 +26,11 @@ def sentence(text: str) -> str:
     return text if text.endswith(".") else text + "."
 
 
-def join_texts(parts: list[Value], separator: str) -> str:
-    """The texts of a list that are not empty, joined."""
-    return separator.join(part for part in parts if type(part) is str and part)
+def join_texts(meter: Meter, parts: list[Value], separator: str) -> str:
+    """The texts of a list that are not empty, joined; the length of the result is paid for before it is made."""
+    texts = [part for part in parts if type(part) is str and part]
+    meter.charge((len(parts) + len(separator) * len(texts) + sum(map(len, texts))) >> CHUNK)
+    return separator.join(texts)
 
 
 def document(imports: Imports, text: str) -> Value:

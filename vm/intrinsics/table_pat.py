@@ -39,6 +39,6 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         "S",
         _MESSAGE + "join_texts",
         "the texts of a list that are not empty, with a separator between them",
-        sized=(0,),
+        metered=True,
     ),
 )
