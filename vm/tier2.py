@@ -78,7 +78,8 @@ class _Generated:
         function = self._m.functions[n]
         translator = Translator(self._m, function, self._globals)
         source, origins = translator.source()
-        filename = f"<thesmos:{function.name}@{self._m.digest[:4].hex()}>"
+        shown = "".join(c if c.isprintable() else "?" for c in function.name)
+        filename = f"<thesmos:{shown}@{self._m.digest[:4].hex()}>"
         code = compile(source, filename, "exec", dont_inherit=True, optimize=2)
         (body,) = (c for c in code.co_consts if isinstance(c, CodeType))
         linecache.cache[filename] = (0, None, _Listing(self._m, n, origins), filename)

@@ -156,6 +156,12 @@ def test_a_traceback_through_generated_code_shows_instructions_and_policy_lines(
     assert "if 0  ; p.yaml:3" in shown
 
 
+@TIERS
+@pytest.mark.parametrize("name", ["a\\u0000b", "line\\nbreak", "'>\\\"", ""])
+def test_any_name_of_a_function_will_do(tier: Any, name: str) -> None:
+    assert tier(verified(f'function "{name}" () -> V\n  const 5\n  ret\n')).run(0, {}, Meter()) == 5
+
+
 def test_listings_go_with_the_module() -> None:
     m = verified(RULE.replace("function f", "function g").replace('"f"', '"g"'))
     translate(m).run(0, {}, Meter())
