@@ -122,6 +122,8 @@ class Engine:
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
         )
         groups = found.validate if what == "validate" else found.mutate
+        if found.some_stay_out and request.uid:
+            groups = tuple(group for group in groups if group[0].admission)
         if only is not None:
             wanted = {id(policy) for policy in only}
             groups = tuple(group for group in groups if id(group[0]) in wanted)

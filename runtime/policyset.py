@@ -79,10 +79,12 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The rules that a request may reach, grouped by policy in order."""
+    """The rules that a request may reach, grouped by policy in order. ``some_stay_out``: a policy among them has
+    ``admission: false`` and keeps to background scans and the command line."""
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
+    some_stay_out: bool = False
 
 
 @dataclass(slots=True)
@@ -161,7 +163,8 @@ class PolicySet:
         known = self._groups.get(id(found))
         if known is None or known[0] is not found:
             # The tuple is kept beside its groups, so that its id stays its own.
-            known = (found, Candidates(_group(found, "validate"), _group(found, "mutate")))
+            stay_out = any(not plan.policy.admission for plan in found)
+            known = (found, Candidates(_group(found, "validate"), _group(found, "mutate"), stay_out))
             if len(self._groups) > 8192:
                 self._groups.clear()
             self._groups[id(found)] = known

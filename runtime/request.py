@@ -46,7 +46,8 @@ class UserInfo:
 @dataclass(frozen=True, slots=True)
 class Request:
     """One admission request. ``resource`` is the object under evaluation: the new one, on DELETE the old one; ``old``
-    is the object that was there before, None when there was none or nothing is known of it.
+    is the object that was there before, None when there was none or nothing is known of it. ``uid`` is empty for
+    anything but an admission review.
 
     ``root`` is what rules read; it is shared by all of them and none may change it.
     """

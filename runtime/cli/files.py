@@ -135,16 +135,19 @@ def read_policies(paths: Iterable[Path | str]) -> tuple[list[PolicyFile], list[D
 
 
 def is_policy(value: Any) -> bool:
-    """Whether a document is meant as a policy, an exception or a binding, of a kind that is built or not."""
+    """Whether a document is meant as a policy, an exception or a binding, of a kind that is built or not.
+
+    The kind alone does not tell: other products have a Policy or a ClusterPolicy too.
+    """
     if type(value) is not dict:
         return False
-    group = str(value.get("apiVersion", "")).partition("/")[0]
+    group = str(value.get("apiVersion") or "").partition("/")[0]
     kind = value.get("kind")
     if group == "cli.kyverno.io" or type(kind) is not str:
         return False
     if group == "admissionregistration.k8s.io":
         return "AdmissionPolicy" in kind
-    return group in POLICY_GROUPS or kind in POLICY_KINDS
+    return group in POLICY_GROUPS or (kind in POLICY_KINDS and (not group or "kyverno" in group))
 
 
 def read_values(path: Path | str) -> list[Any]:

@@ -116,7 +116,9 @@ def _tree(node: Any, depth: int = 0) -> list[str]:
     shown = []
     for field in fields(node):
         value = getattr(node, field.name)
-        if field.name != "at" and (value is None or isinstance(value, str | int | float | bool)):
+        if field.name == "at" or (value is False and field.name != "value"):
+            continue  # a mark that is off (``grouped=false``) would only be in the way
+        if value is None or isinstance(value, str | int | float):
             shown.append(f"{field.name}={value!r}" if isinstance(value, str) else f"{field.name}={json.dumps(value)}")
     lines = ["  " * depth + " ".join([type(node).__name__, *shown])]
     for child in children(node):

@@ -184,3 +184,20 @@ def test_both_tiers_are_compared() -> None:
     loaded = policy_set(policy(), tier="check")
     Engine(loaded).evaluate(create(pod()), "validate")
     assert (loaded.mismatches.compared, loaded.mismatches.count) == (1, 0)
+
+
+def test_policies_may_stay_out_of_admission() -> None:
+    engine = Engine(policy_set(policy(spec="admission: false"), policy("other", rules=wants_label("team"))))
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "operation": "CREATE",
+            "namespace": "default",
+            "object": pod(),
+        },
+    }
+    assert statuses(engine, Request.from_review(review)) == [("wants-team", "fail")]
+    assert statuses(engine, create(pod())) == [("wants-app", "fail"), ("wants-team", "fail")]
