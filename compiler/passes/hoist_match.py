@@ -58,7 +58,11 @@ def hoist_match(m: Module) -> Module:
     """The module with keys made from the matches, and matches without what the keys say."""
     functions = {fn.name: fn for fn in m.functions}
     policies = tuple(_policy(p, functions) for p in m.policies)
-    return replace(m, policies=policies, functions=tuple(functions[fn.name] for fn in m.functions))
+    changed = tuple(functions[fn.name] for fn in m.functions)
+    old, new = (*m.policies, *m.functions), (*policies, *changed)
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return m
+    return replace(m, policies=policies, functions=changed)
 
 
 def _policy(policy: Policy, functions: dict[str, Function]) -> Policy:

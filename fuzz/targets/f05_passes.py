@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from time import monotonic
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from compiler.lower import lower
 from compiler.pipeline import PASSES, optimise
 from compiler.schema import read_policies
 from compiler.source import load_documents
+from fuzz.gen import functions
 from fuzz.gen import pattern as patterns
 from fuzz.gen import policy as policies
 from fuzz.gen import resource as resources
@@ -29,6 +31,7 @@ from vm.code import UnverifiedModule
 from vm.host import NOTHING, Meter
 from vm.interp import Program, interpret
 from vm.intrinsics.pattern_walk import walk
+from vm.values import canonical_key
 from vm.verify import verify
 
 NAME: Final = "f05_passes"
@@ -40,7 +43,7 @@ _CHUNK: Final = 25
 
 
 def run(seconds: float, seed: int) -> int:
-    """Takes turns between whole policies and bare patterns. Answers the number of inputs."""
+    """Takes turns between whole policies, bare patterns and code by chance. Answers the number of inputs."""
     end = monotonic() + seconds
     count = 0
 
@@ -63,13 +66,18 @@ def run(seconds: float, seed: int) -> int:
 
     number = seed * 1_000_003
     while True:
+        for offset in range(_CHUNK):
+            count += 1
+            module_holds(functions.modules(Random(number + offset)))
+        if monotonic() >= end:
+            return count
         examples(_pattern_cases(), pattern_holds, number)
         if monotonic() >= end:
             return count
         examples(_policy_cases(), policy_holds, number + 1)
         if monotonic() >= end:
             return count
-        number += 2
+        number += _CHUNK
 
 
 @st.composite
@@ -114,7 +122,17 @@ def policy_holds(policy: dict[str, Any], resource: dict[str, Any]) -> None:
     module = lower(found, exceptions, reporter)
     if reporter.failed:
         return
-    root = Request.from_resource(resource).root
+    case = f"policy: {json.dumps(policy)}\nresource: {json.dumps(resource)}"
+    _variants_hold(module, Request.from_resource(resource).root, case)
+
+
+def module_holds(module: ir.Module) -> None:
+    """All levels and single passes leave the meaning of a module made by chance alone."""
+    check(module)
+    _variants_hold(module, functions.ROOT, print_module(module))
+
+
+def _variants_hold(module: ir.Module, root: dict[str, Any], case: str) -> None:
     want = _answers(module, root)
     variants = {f"O{level}": optimise(module, level) for level in (1, 2)}
     for step in PASSES:
@@ -123,10 +141,7 @@ def policy_holds(policy: dict[str, Any], resource: dict[str, Any]) -> None:
         variants[step.name] = changed
     for name, variant in variants.items():
         got = _answers(variant, root)
-        assert got == want, (
-            f"{name} changes the meaning\npolicy: {json.dumps(policy)}\nresource: {json.dumps(resource)}\n"
-            f"want: {want}\ngot: {got}\n{print_module(variant)}"
-        )
+        assert got == want, f"{name} changes the meaning\n{case}\nwant: {want}\ngot: {got}\n{print_module(variant)}"
 
 
 def pattern_holds(pattern: Any, resource: Any) -> None:
@@ -164,5 +179,6 @@ def _answers(module: ir.Module, root: dict[str, Any]) -> list[Any]:
     for policy in verified.policies:
         for rule in policy.rules:
             reached = any(reaches(key, root["$kind"], root["$operation"]) for key in rule.keys)
-            answers.append(program.run(rule.entry, root, Meter(_FUEL)) if reached else NOTHING)
+            outcome = program.run(rule.entry, root, Meter(_FUEL)) if reached else NOTHING
+            answers.append((outcome.status.name, outcome.message, canonical_key(outcome.patched)))
     return answers
