@@ -40,7 +40,6 @@ PASSES: Final[tuple[Pass, ...]] = (
     Pass("hoist_match", 1, hoist_match),
     Pass("specialise_pattern", 2, specialise_pattern),
     Pass("share_loads", 2, share_loads),
-    Pass("simplify_again", 2, simplify),
     Pass("layout", 2, layout),
     Pass("dead_code", 1, dead_code),
     Pass("dedupe", 2, dedupe),

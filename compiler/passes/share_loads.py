@@ -4,15 +4,14 @@ The root does not change while a function runs, and the operations that take par
 that was evaluated on the way to another occurrence of itself has the same value there. Occurrences in arms that
 exclude each other are left alone: nothing is evaluated that would not have been. Before and after::
 
-    if is_map(@$resource.spec)                if is_map(block
-      x = get["a"](@$resource.spec)               t = @$resource.spec
-                                                  => %t
-                                                end)
+    if is_map(@$resource.spec)                t = @$resource.spec
+      x = get["a"](@$resource.spec)           if is_map(%t)
                                                 x = get["a"](%t)
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -38,6 +37,7 @@ from compiler.ir.ops import (
 )
 from compiler.ir.walk import Body, map_children, map_functions, map_stmt, same_body
 from compiler.passes.dead_code import ends
+from compiler.passes.simplify import simplify_function
 from vm.functions import INTRINSICS
 from vm.isa import BY_NAME, Effect
 from vm.values import canonical_key
@@ -58,10 +58,11 @@ _Known = dict[Any, _Record]
 
 def share_loads(m: Module) -> Module:
     """The module with shared expressions in locals, function by function."""
-    return map_functions(m, _function)
+    functions = {fn.name: fn for fn in m.functions}
+    return map_functions(m, lambda fn: _function(fn, functions))
 
 
-def _function(fn: Function) -> Function:
+def _function(fn: Function, functions: Mapping[str, Function]) -> Function:
     # Twice the same walk: the first counts, the second, which meets the same occurrences in the same order, writes.
     counting = _Walk(None)
     counting.body(fn.body, {})
@@ -76,7 +77,8 @@ def _function(fn: Function) -> Function:
     writing = _Walk(counting.records)
     writing.kinds = kinds
     body = writing.body(fn.body, {})
-    return replace(fn, body=body, locals=kinds)
+    # A value that is stored where it is first read makes a block, most of which open into statements.
+    return simplify_function(replace(fn, body=body, locals=kinds), functions)
 
 
 class _Walk:

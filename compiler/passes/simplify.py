@@ -10,6 +10,7 @@ before it when it is pure), the same for ``||``, and choice on a constant. Befor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -54,10 +55,11 @@ _NEVER: Final = {"is_missing": "BISLME", "is_null": "BISLME", "is_absent": "BISL
 def simplify(m: Module) -> Module:
     """The module with the laws applied bottom-up to every function."""
     functions = {fn.name: fn for fn in m.functions}
-    return map_functions(m, lambda fn: _function(fn, functions))
+    return map_functions(m, lambda fn: simplify_function(fn, functions))
 
 
-def _function(fn: Function, functions: dict[str, Function]) -> Function:
+def simplify_function(fn: Function, functions: Mapping[str, Function]) -> Function:
+    """One function of a module; other passes call it on what they have made."""
     kinds = fn.locals
 
     def expr(e: Expr) -> Expr:

@@ -50,6 +50,7 @@ from compiler.ir.ops import (
     Stmt,
 )
 from compiler.ir.walk import rewrite_function
+from compiler.passes.simplify import simplify_function
 from vm.intrinsics.pattern_walk import parse_anchor
 
 _MOST_NODES: Final = 400
@@ -75,12 +76,17 @@ class _Entry:
 
 def specialise_pattern(m: Module) -> Module:
     """The module with a proving function before each walk of a constant pattern."""
-    taken = {fn.name for fn in m.functions}
+    known = {fn.name: fn for fn in m.functions}
+    taken = set(known)
     added: list[Function] = []
     functions: list[Function] = []
     for fn in m.functions:
-        functions.append(_function(fn, taken, added))
-        functions += added
+        new = _function(fn, taken, added)
+        if new is not fn:
+            # Where the walk's answer is looked at next, a proof leads straight to what follows a pass.
+            known.update((proof.name, proof) for proof in added)
+            new = simplify_function(new, known)
+        functions += [new, *added]
         added.clear()
     return m if len(functions) == len(m.functions) else replace(m, functions=tuple(functions))
 

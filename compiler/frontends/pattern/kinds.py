@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from compiler.ir.ops import KindKey
 from grammar.errors import SyntaxProblem
 from grammar.loader import parse
 
 
+@lru_cache(maxsize=1024)
 def parse_kind(selector: str) -> KindKey | None:
     """Group, version, kind and subresource, ``*`` where the selector does not say; None for no selector."""
     try:

@@ -33,7 +33,7 @@ def test_pass(name: str, case: GoldenCase, golden: Golden) -> None:
 
 
 def test_every_pass_has_golden_cases() -> None:
-    assert {step.name for step in PASSES} - {"simplify_again"} == set(GOLDEN)
+    assert {step.name for step in PASSES} == set(GOLDEN)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
