@@ -242,8 +242,8 @@ async def connect(kubeconfig: str | None, asked: Asked) -> HttpKubeClient:
         what = kubeconfig or "the service account of this Pod"
         said = error.strerror if isinstance(error, OSError) and error.strerror else _reason(error)
         raise Unreachable(f"{what}: {said[:1].lower()}{said[1:]}") from None
-    # We have our own back-off, which watches and lists share.
-    configuration.retries = False
+    # We have our own back-off, which watches and lists share. (0 or False would mean: for ever.)
+    configuration.retries = None
     # Eight watches stay open; requests must not wait for them.
     configuration.connection_pool_maxsize = 64
     return HttpKubeClient(client.ApiClient(configuration), asked)
