@@ -268,12 +268,15 @@ class _Checker:
 
     def _selector(self, selector: dict[str, Json], at: str, name: str) -> None:
         spans, reporter = self._doc.spans, self._reporter
-        labels: dict[str, str] = selector.get("matchLabels") or {}
+        labels: dict[str, str | None] = selector.get("matchLabels") or {}
         expressions = selector.get("matchExpressions") or []
         if not labels and not expressions and at.endswith("/selector"):
             reporter.error("T0322", spans.span(at), "the selector asks for nothing", "matchLabels or matchExpressions")
         for key, value in labels.items():
-            if not wildcard.contains_wildcard(key + value) and not _LABEL_VALUE.fullmatch(value):
+            if value is None:
+                place = spans.span(at + "/matchLabels" + pointer(key))
+                reporter.error("T0322", place, f'the label "{key}" has no value', 'a text, perhaps the empty one: ""')
+            elif not wildcard.contains_wildcard(key + value) and not _LABEL_VALUE.fullmatch(value):
                 reporter.error(
                     "T0322",
                     spans.span(at + "/matchLabels" + pointer(key)),

@@ -61,6 +61,7 @@ def run(seconds: float, seed: int) -> int:
     return explore(
         [
             (policy.cases(), policies_agree),
+            (st.tuples(policy.odd_policies(), res.resources), odd_policies_are_refused_or_run),
             (st.tuples(res.scalars, pattern.scalar_texts()), scalars_agree),
             (_walks(), walks_agree),
             (st.tuples(res.json_values, pattern.patterns), walks_agree),
@@ -96,8 +97,13 @@ def _queries(draw: st.DrawFn) -> tuple[str, Any]:
 def policies_agree(document: dict[str, Any], resource: dict[str, Any]) -> None:
     try:
         got = run_product([document], resource)
+        other = run_product([document], resource, tier="2")
     except Refused:
         return
+    if got != other:
+        raise Counterexample(
+            f"policy: {json.dumps(document)}\nresource: {json.dumps(resource)}\ntier 1: {got}\ntier 2: {other}"
+        )
     want = evaluate([document], resource)
     if _shown(got) != _shown(want) or not all(
         equal(g.patched, w.patched) for g, w in zip(got, want, strict=True) if g.status == "pass"
@@ -123,6 +129,16 @@ def policies_agree(document: dict[str, Any], resource: dict[str, Any]) -> None:
                 ],
             },
         )
+
+
+def odd_policies_are_refused_or_run(document: dict[str, Any], resource: dict[str, Any]) -> None:
+    """Whatever stands in a policy, the compiler refuses it with a diagnostic or its rules come to an end."""
+    try:
+        run_product([document], resource)
+    except Refused:
+        return
+    except Exception as error:
+        raise Counterexample(f"policy: {json.dumps(document)}\nresource: {json.dumps(resource)}") from error
 
 
 def _shown(results: list[Any]) -> list[tuple[str, str, str | None]]:

@@ -29,11 +29,16 @@ def compiled(policies: list[dict[str, Any]], level: int = 2) -> CompileResult:
 
 
 @lru_cache(maxsize=64)
-def _loaded(text: str, level: int, tier: Tier) -> PolicySet:
+def _bundle(text: str, level: int) -> bytes:
     result = compiled(json.loads(text), level)
     if result.bundle is None:
         raise Refused("; ".join(f"{d.code} {d.message}" for d in result.diagnostics))
-    return PolicySet.load(result.bundle, tier=tier)
+    return result.bundle
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str, level: int, tier: Tier) -> PolicySet:
+    return PolicySet.load(_bundle(text, level), tier=tier)
 
 
 def run_product(
