@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
 from runtime.request import Request
-from vm.host import Meter, Outcome, Status
+from vm.host import PASSED, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import Value
 
@@ -23,6 +23,12 @@ PASS: Final = "pass"
 FAIL: Final = "fail"
 SKIP: Final = "skip"
 ERROR: Final = "error"
+
+# Reading a member through its enum class costs about 0.1 µs in Python 3.11, several times a rule.
+_NONE: Final = Status.NONE
+_PASS: Final = Status.PASS
+_FAIL: Final = Status.FAIL
+_SKIP: Final = Status.SKIP
 
 WORDS: Final = {Status.PASS: PASS, Status.FAIL: FAIL, Status.SKIP: SKIP, Status.ERROR: ERROR}
 
@@ -146,31 +152,36 @@ class Engine:
         full: bool,
     ) -> None:
         root = request.root
-        meter = Meter(self.fuel)
+        fuel = self.fuel
+        meter = Meter(fuel)
         for policy, plans in groups:
             keep = full or policy.emit_warning
             for plan in plans:
-                meter.left = self.fuel
+                meter.left = fuel
                 outcome = plan.run(plan.entry, root, meter)
-                status = outcome.status
-                if status is Status.NONE:
+                if outcome is PASSED and not keep and not plan.exemptions:
+                    if policy.apply_one:
+                        break
                     continue
-                if plan.exemptions and status is not Status.SKIP:
+                status = outcome.status
+                if status is _NONE:
+                    continue
+                if plan.exemptions and status is not _SKIP:
                     excepted = self._exempted(plan, request, root)
                     if excepted:
                         results.append(_exempt_result(plan, request, excepted))
                         continue
-                if status is Status.PASS:
+                if status is _PASS:
                     if keep:
                         results.append(_result(plan, request, PASS, outcome))
                     if policy.apply_one:
                         break
                     continue
-                if status is Status.FAIL and self._existed(plan, request):
+                if status is _FAIL and self._existed(plan, request):
                     results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED)))
                     continue
                 results.append(_result(plan, request, WORDS[status], outcome))
-                if policy.apply_one and status is not Status.SKIP:
+                if policy.apply_one and status is not _SKIP:
                     break
 
     def _mutate(
@@ -187,22 +198,22 @@ class Engine:
                 meter.left = self.fuel
                 outcome = plan.run(plan.entry, request.root, meter)
                 status = outcome.status
-                if status is Status.NONE:
+                if status is _NONE:
                     continue
-                if plan.exemptions and status is not Status.SKIP:
+                if plan.exemptions and status is not _SKIP:
                     excepted = self._exempted(plan, request, request.root)
                     if excepted:
                         results.append(_exempt_result(plan, request, excepted))
                         continue
-                if status is Status.PASS and outcome.patched is not None:
+                if status is _PASS and outcome.patched is not None:
                     results.append(_result(plan, request, PASS, outcome))
                     patched = outcome.patched
                     request = request.patched(patched)
                     if self.policies.wants_images:
                         _add_images(request)
-                elif full or status is not Status.PASS:
+                elif full or status is not _PASS:
                     results.append(_result(plan, request, WORDS[status], outcome))
-                if policy.apply_one and status is not Status.SKIP:
+                if policy.apply_one and status is not _SKIP:
                     break
         return patched
 
