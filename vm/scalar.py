@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from vm.intrinsics.duration import parse_duration
 from vm.intrinsics.quantity import parse_quantity
 from vm.intrinsics.text import go_float
+from vm.intrinsics.wildcard import contains_wildcard
 from vm.intrinsics.wildcard import matcher as glob_matcher
 from vm.values import MISSING, Value
 
@@ -77,6 +78,10 @@ class ScalarPattern:
         return ScalarPattern(data[0], tuple(tuple(_term(t) for t in _listed(a)) for a in _listed(data[1])))
 
 
+_MOST_KNOWN: Final = 64
+_KNOWN_LENGTH: Final = 24
+
+
 def compile_matcher(p: ScalarPattern) -> Predicate:
     """A predicate on one value. Maps and lists never match, but for ``?*``, which asks only that the field is there."""
     match p.value:
@@ -97,12 +102,13 @@ def compile_matcher(p: ScalarPattern) -> Predicate:
         return _either(text, alternatives[0][0])
     if all(len(a) == 1 for a in alternatives):
         terms = tuple(a[0] for a in alternatives)
+        # Registries and the like: texts that begin with one of several prefixes are found in one step.
+        prefixes = tuple(t.operand[:-1] for a in p.alternatives for t in a if _is_prefix(t))
 
         def any_term(value: Value) -> bool:
-            for term in terms:
-                if term(value):
-                    return True
-            return type(value) is str and value == text
+            if type(value) is str and (value.startswith(prefixes) or value == text):
+                return True
+            return any(term(value) for term in terms)
 
         return any_term
 
@@ -189,6 +195,11 @@ def parse_float(text: str) -> float | None:
     return float(text) if len(text) <= 256 and _FLOAT.fullmatch(text) else None
 
 
+def _is_prefix(term: Term) -> bool:
+    """Whether a term accepts just the texts that begin with its operand's own text (``docker.io/*``)."""
+    return term.op == "=" and term.operand.endswith("*") and not contains_wildcard(term.operand[:-1])
+
+
 def _either(text: str, term: Predicate) -> Predicate:
     return lambda value: term(value) or (type(value) is str and value == text)
 
@@ -237,7 +248,7 @@ def _comparison(op: str, operand: str) -> Predicate:
     decide = _SIGN_TEST[op]
     nano = quantity.nano if quantity is not None else 0
 
-    def numeric(value: Value) -> bool:
+    def measured(value: Value) -> bool:
         text = value if type(value) is str else number_text(value)
         if text is not None:
             if nanoseconds is not None:
@@ -249,6 +260,19 @@ def _comparison(op: str, operand: str) -> Predicate:
                 if amount is not None:
                     return decide(amount.nano - nano)
         return textual(value)
+
+    # A cluster uses few distinct amounts: looking an answer up costs a quarter of reading the amount again.
+    known: dict[str, bool] = {}
+
+    def numeric(value: Value) -> bool:
+        if type(value) is not str or len(value) > _KNOWN_LENGTH:
+            return measured(value)
+        answer = known.get(value)
+        if answer is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            answer = known[value] = measured(value)
+        return answer
 
     return numeric
 

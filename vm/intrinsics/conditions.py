@@ -265,6 +265,8 @@ def _list_key(meter: Meter, keys: tuple[str, ...], value: Value, *, all_keys: bo
 
 
 def _texts(values: list[Value]) -> tuple[str, ...]:
+    if list(map(type, values)).count(str) == len(values):
+        return tuple(values)
     return tuple([v if type(v) is str else go_value(v) for v in values])
 
 

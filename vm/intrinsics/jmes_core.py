@@ -27,13 +27,19 @@ def flatten(meter: Meter, v: Value) -> Value:
     """
     if type(v) is not list:
         return None
-    meter.charge(sum(len(x) if type(x) is list else 1 for x in v) >> CHUNK)
     out: list[Value] = []
+    unpaid = 0
     for x in v:
         if type(x) is list:
+            unpaid += len(x)
+            if unpaid >> CHUNK:
+                meter.charge(unpaid >> CHUNK)
+                unpaid &= (1 << CHUNK) - 1
             out.extend(x)
         else:
+            unpaid += 1
             out.append(x)
+    meter.charge(unpaid >> CHUNK)
     return out
 
 
