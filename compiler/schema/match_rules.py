@@ -274,8 +274,8 @@ class _Checker:
             reporter.error("T0322", spans.span(at), "the selector asks for nothing", "matchLabels or matchExpressions")
         for key, value in labels.items():
             if value is None:
-                place = spans.span(at + "/matchLabels" + pointer(key))
-                reporter.error("T0322", place, f'the label "{key}" has no value', 'a text, perhaps the empty one: ""')
+                spot = spans.span(at + "/matchLabels" + pointer(key))
+                reporter.error("T0322", spot, f'the label "{key}" has no value', 'a text, perhaps the empty one: ""')
             elif not wildcard.contains_wildcard(key + value) and not _LABEL_VALUE.fullmatch(value):
                 reporter.error(
                     "T0322",
