@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,3 +73,13 @@ def test_case(case: Case, engine: str) -> None:
             assert result.message == want.message
         if want.patched is not None:
             assert equal(result.patched, want.patched), result.patched
+
+
+def test_the_reference_shares_no_code_with_the_product() -> None:
+    folder = Path(__file__).parent.parent / "reference"
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not [n for n in names if n.split(".")[0] in ("compiler", "vm", "runtime")], path.name
