@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from vm.catalogue import Intrinsic
 from vm.code import MAX_STACK, CodeObject
 from vm.host import HOST_CALLS
-from vm.isa import OPS, Imm, kind_join, kind_le
+from vm.isa import OPS, Effect, Imm, kind_join, kind_le
 from vm.structure import Structure, VerifyError
 
 MAX_DEPTH: Final = 64
@@ -147,6 +147,15 @@ _PICTURES: Final = {
     for op in OPS
 }
 """By name: kinds popped, top first; the kind pushed; whether it may hold an operand; whether it only looks inside."""
+_SIMPLE: Final[dict[str, tuple[str, Abstract, bool]]] = {
+    op.name: (op.pops[0] if op.pops else "", _PLAIN[op.pushes[0]], op.pushes[0] not in _ATOMS)
+    for op in OPS
+    if len(op.pops) <= 1
+    and op.pushes
+    and op.effect is Effect.PURE
+    and op.name not in ("const", "local", "local_get", "new_list", "new_map", "call", "invoke", "cell", "concat")
+}
+"""Instructions of at most one operand: the kind it takes, what they push, whether that may hold the operand."""
 
 
 class Flow:
@@ -218,23 +227,38 @@ class Flow:
 
     def block(self, i: int, v: Values | None) -> tuple[int, Values | None]:
         """Runs from instruction ``i`` to the ``else`` or ``end`` that ends this block, or the end of the function."""
-        instrs, n, budget = self.instrs, len(self.instrs), self.tables.budget
+        instrs, n, const_kinds = self.instrs, len(self.instrs), self.tables.const_kinds
         while i < n:
-            ins = instrs[i]
-            op = ins.op
+            _, op, a, _ = instrs[i]
             name = op.name
             if name == "end" or name == "else":
                 return i, v
             if v is None:
                 raise self.fail("unreachable", "stands behind the end of its block", i)
-            budget.left -= 1
-            if budget.left < 0:
-                raise self.fail("complex", "the code takes too long to verify", i)
-            if name == "local":
-                x = v[ins.a]
+            # The commonest instructions on the commonest values are written out; the rest of this class says it all.
+            simple = _SIMPLE.get(name)
+            if simple is not None:
+                kind, made, holds = simple
+                if not kind:
+                    self.push(v, made, i)
+                    i += 1
+                    continue
+                if len(v) > self.floor:
+                    top = v[-1]
+                    assert top is not None
+                    if (top[0] == kind or (kind == "V" and top[0] != "O")) and not (holds and top[2]):
+                        v[-1] = made
+                        i += 1
+                        continue
+            elif name == "local":
+                x = v[a]
                 if x is None:
-                    raise self.fail("undefined", f"local {ins.a} is not set on every path to here", i)
+                    raise self.fail("undefined", f"local {a} is not set on every path to here", i)
                 self.push(v, x, i)
+                i += 1
+                continue
+            elif name == "const":
+                self.push(v, _PLAIN[const_kinds[a]], i)
                 i += 1
                 continue
             special = _SPECIAL.get(name)
@@ -244,6 +268,12 @@ class Flow:
             else:
                 i, v = special(self, i, v)
         return i, v
+
+    def spend(self, n: int, at: int) -> None:
+        """Takes work from the budget: for each time that a stretch of code is looked at, its instructions."""
+        self.tables.budget.left -= n
+        if self.tables.budget.left < 0:
+            raise self.fail("complex", "the code takes too long to verify", at)
 
     def plain(self, i: int, v: Values) -> None:
         """An instruction whose stack picture says all."""
@@ -260,10 +290,6 @@ class Flow:
                 self.push(v, _PLAIN[result], i)
             else:
                 self.push(v, (result, None, depth - 1 if inner else depth), i)
-
-    def const(self, i: int, v: Values) -> tuple[int, Values]:
-        self.push(v, _PLAIN[self.tables.const_kinds[self.instrs[i].a]], i)
-        return i + 1, v
 
     def local_get(self, i: int, v: Values) -> tuple[int, Values]:
         depth = self.read(i, v)[2]
@@ -368,7 +394,7 @@ class Flow:
     def branch(self, i: int, v: Values) -> tuple[int, Values | None]:
         arity = self.instrs[i].a
         self.pop(v, "B", i)
-        self.tables.budget.left -= len(v) >> 4
+        self.spend(len(v) >> 4, i)
         outer, self.floor = self.floor, len(v)
         other: Values | None = v.copy()
         j, then = self.block(i + 1, v)
@@ -413,7 +439,7 @@ class Flow:
         assert known is not None
         head = known
         for _ in range(_ROUNDS):
-            self.tables.budget.left -= len(v) >> 3
+            self.spend(self.partner[i] - i + (len(v) >> 3), i)
             loop = _Loop(i, len(v), slots)
             self.loops.append(loop)
             body = head.copy()
@@ -501,7 +527,6 @@ class Flow:
 
 _SPECIAL: Final[dict[str, Callable[[Flow, int, Values], tuple[int, Values | None]]]] = {
     "nop": Flow.nop,
-    "const": Flow.const,
     "local_get": Flow.local_get,
     "set": Flow.set,
     "tee": Flow.set,

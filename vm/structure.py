@@ -20,7 +20,8 @@ from vm.isa import BY_NUMBER, Op
 LOOPS: Final = frozenset({"each", "each_index", "each_pair"})
 
 
-_SHAPING: Final = LOOPS | {"if", "else", "end", "break", "next", "invoke"}
+_REACHING: Final = frozenset({"call", "cell", "await"})
+_SHAPING: Final = LOOPS | _REACHING | {"if", "else", "end", "break", "next", "invoke"}
 
 
 class VerifyError(Exception):
@@ -49,12 +50,14 @@ class Instr(NamedTuple):
 class Structure:
     """``partner[i]`` is, by instruction number: of an ``if`` its ``else`` or ``end``, of an ``else`` its ``end``, of a
     loop its ``end``, of an ``end`` its opener, of ``break`` and ``next`` their loop, else -1. ``cost`` is the fuel of
-    the entry segment, ``loops`` that of one iteration by the number of the loop instruction."""
+    the entry segment, ``loops`` that of one iteration by the number of the loop instruction. ``reaches`` are the name
+    and immediate of all instructions that go beyond the function: ``call``, ``cell``, ``await``."""
 
     instrs: tuple[Instr, ...]
     partner: tuple[int, ...]
     cost: int
     loops: dict[int, int]
+    reaches: tuple[tuple[str, int], ...]
 
 
 _ROWS: Final[list[tuple[Op, int] | None]] = [
@@ -94,38 +97,6 @@ def decode(code: bytes, function: str) -> list[Instr]:
     return out
 
 
-_LEAVING: Final = frozenset({"call", "cell", "await"})
-
-
-def leaving(code: bytes, function: str) -> list[tuple[str, int]]:
-    """(name, immediate) of the instructions by which a function reaches others or the host, without making a list of
-    all the rest. Raises :class:`VerifyError` as :func:`decode` does."""
-    out: list[tuple[str, int]] = []
-    at, end = 0, len(code)
-    try:
-        while at < end:
-            row = _ROWS[code[at]]
-            if row is None:
-                break
-            op, arity = row
-            at += 1
-            if op.name in _LEAVING:
-                n, at = read_uleb(code, at)
-                out.append((op.name, n))
-                continue
-            for _ in range(arity):
-                while code[at] > 0x7F:
-                    at += 1
-                at += 1
-        else:
-            if at == end:
-                return out
-    except (IndexError, ValueError):
-        pass
-    decode(code, function)  # says what is wrong and where
-    raise VerifyError("immediate", "the code is cut off", function, end)
-
-
 def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], int]) -> Structure:
     """Pairs blocks and sums fuel. Raises :class:`VerifyError` ``control``, ``nesting``. ``invoke_fuel`` gives the fuel
     of an import by its number (any number, as indexes are checked later)."""
@@ -135,11 +106,15 @@ def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], i
     open_loops: list[int] = []
     sums = [0]
     first_arms: list[int] = []
+    reaches: list[tuple[str, int]] = []
     cost = 0  # of the segment at hand, without what waits in sums
     for i, (pc, op, a, _) in enumerate(instrs):
         cost += op.fuel
         name = op.name
         if name not in _SHAPING:
+            continue
+        if name in _REACHING:
+            reaches.append((name, a))
             continue
         sums[-1] += cost
         cost = 0
@@ -181,4 +156,4 @@ def structure(instrs: list[Instr], function: str, invoke_fuel: Callable[[int], i
             partner[i] = open_loops[-1]
     if open_blocks:
         raise VerifyError("control", "a block is not ended", function, instrs[open_blocks[-1]].pc)
-    return Structure(tuple(instrs), tuple(partner), sums[0] + cost, loops)
+    return Structure(tuple(instrs), tuple(partner), sums[0] + cost, loops, tuple(reaches))

@@ -35,7 +35,7 @@ from vm.flow import Budget, Flow, Tables, check_immediates
 from vm.functions import INTRINSICS
 from vm.host import Imports
 from vm.scalar import Predicate, ScalarPattern, compile_matcher, leaf_matcher
-from vm.structure import Structure, VerifyError, decode, leaving, structure
+from vm.structure import Structure, VerifyError, decode, structure
 from vm.values import Value
 
 __all__ = ["VerifiedFunction", "VerifiedModule", "VerifyError", "verify"]
@@ -202,19 +202,11 @@ def _pattern(number: int, form: Any) -> ScalarPattern:
 
 
 def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunction, ...]:
-    edges: list[list[int]] = []
-    awaits: list[bool] = []
     for fn in m.functions:
         _shape(fn)
     for n in m.cells:
         if not 0 <= n < len(m.functions) or m.functions[n].params or m.functions[n].result == "O":
             raise VerifyError("cell", f"function {n} cannot be the init function of a cell")
-    for fn in m.functions:
-        reached = leaving(fn.code, fn.name)
-        edges.append(_callees(m, reached))
-        awaits.append(any(name == "await" for name, _ in reached))
-    order = _order(m, edges)
-    inits = frozenset(m.cells)
     tables = Tables(
         [const_kind(c) for c in m.constants],
         len(m.paths),
@@ -225,21 +217,59 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
         {},
         Budget(1_000_000 + 8 * sum(len(fn.code) for fn in m.functions)),
     )
-    suspends: dict[int, bool] = {}
     verified: dict[int, VerifiedFunction] = {}
-    for n in order:
-        fn = m.functions[n]
-        struct = structure(
+    depth: dict[int, int] = {}
+    inits = frozenset(m.cells)
+    for root in range(len(m.functions)):
+        # Callees first, each function decoded once and only those on the way to it held.
+        chain = [] if root in verified else [_Open(m, root, intrinsics)]
+        while chain:
+            top = chain[-1]
+            callee = next((c for c in top.waiting if c not in verified), None)
+            if callee is None:
+                chain.pop()
+                n, fn = top.number, m.functions[top.number]
+                depth[n] = 1 + max((depth[c] for c in top.callees), default=0)
+                if depth[n] > MAX_CALL_DEPTH:
+                    raise VerifyError("recursion", f"calls go more than {MAX_CALL_DEPTH} deep", fn.name)
+                suspends = top.awaits or any(verified[c].may_suspend for c in top.callees)
+                verified[n] = _function(top, fn, tables, n in inits, suspends)
+            elif any(o.number == callee for o in chain):
+                name = m.functions[callee].name
+                raise VerifyError("recursion", f"calls itself by way of {name}", m.functions[top.number].name)
+            elif len(chain) > MAX_CALL_DEPTH:
+                raise VerifyError("recursion", f"calls go more than {MAX_CALL_DEPTH} deep", m.functions[root].name)
+            else:
+                chain.append(_Open(m, callee, intrinsics))
+    return tuple(verified[n] for n in range(len(m.functions)))
+
+
+class _Open:
+    """A function decoded, while those it calls are verified."""
+
+    __slots__ = ("awaits", "callees", "number", "struct", "waiting")
+
+    def __init__(self, m: Module, number: int, intrinsics: Sequence[Intrinsic]) -> None:
+        fn = m.functions[number]
+        self.number = number
+        self.struct = structure(
             decode(fn.code, fn.name), fn.name, lambda n: intrinsics[n].fuel if n < len(intrinsics) else 0
         )
-        check_immediates(fn, struct, tables, may_await=n in inits)
-        facts = Flow(fn, struct, tables).run()
-        if facts.max_stack > fn.max_stack:
-            raise VerifyError("stack", f"needs {facts.max_stack} values, claims {fn.max_stack}", fn.name)
-        tables.signatures[n] = facts.signature
-        suspends[n] = awaits[n] or any(suspends[c] for c in edges[n])
-        verified[n] = VerifiedFunction(n, fn, struct, fn.max_stack, facts.drops, facts.measured, suspends[n])
-    return tuple(verified[n] for n in range(len(m.functions)))
+        # Numbers that point nowhere are reported when the immediates are checked.
+        reaches = self.struct.reaches
+        self.callees = {n for name, n in reaches if name == "call" and n < len(m.functions)}
+        self.callees |= {m.cells[n] for name, n in reaches if name == "cell" and n < len(m.cells)}
+        self.awaits = any(name == "await" for name, _ in reaches)
+        self.waiting = iter(sorted(self.callees))
+
+
+def _function(opened: _Open, fn: CodeObject, tables: Tables, init: bool, suspends: bool) -> VerifiedFunction:
+    check_immediates(fn, opened.struct, tables, may_await=init)
+    facts = Flow(fn, opened.struct, tables).run()
+    if facts.max_stack > fn.max_stack:
+        raise VerifyError("stack", f"needs {facts.max_stack} values, claims {fn.max_stack}", fn.name)
+    tables.signatures[opened.number] = facts.signature
+    return VerifiedFunction(opened.number, fn, opened.struct, fn.max_stack, facts.drops, facts.measured, suspends)
 
 
 def _shape(fn: CodeObject) -> None:
@@ -253,48 +283,6 @@ def _shape(fn: CodeObject) -> None:
         raise VerifyError("stack", f"claims {fn.max_stack} values, more than {MAX_STACK}", fn.name)
     if fn.mode not in MODES or fn.role not in ROLES:
         raise VerifyError("mode", "has a mode or a role that is none", fn.name)
-
-
-def _callees(m: Module, reached: list[tuple[str, int]]) -> list[int]:
-    """Functions called directly or as a cell's init. Numbers that point nowhere are reported later."""
-    calls: dict[int, None] = {}
-    for name, n in reached:
-        if name == "call" and n < len(m.functions):
-            calls[n] = None
-        elif name == "cell" and n < len(m.cells):
-            calls[m.cells[n]] = None
-    return list(calls)
-
-
-def _order(m: Module, edges: list[list[int]]) -> list[int]:
-    """Functions, callees first. Raises :class:`VerifyError` ``recursion`` on a cycle or too deep a chain of calls."""
-    order: list[int] = []
-    depth: dict[int, int] = {}
-    open_: set[int] = set()
-    for root in range(len(edges)):
-        if root in depth:
-            continue
-        todo = [(root, iter(edges[root]))]
-        open_.add(root)
-        while todo:
-            n, rest = todo[-1]
-            for callee in rest:
-                if callee in open_:
-                    raise VerifyError(
-                        "recursion", f"calls itself by way of {m.functions[callee].name}", m.functions[n].name
-                    )
-                if callee not in depth:
-                    open_.add(callee)
-                    todo.append((callee, iter(edges[callee])))
-                    break
-            else:
-                todo.pop()
-                open_.discard(n)
-                depth[n] = 1 + max((depth[c] for c in edges[n]), default=0)
-                if depth[n] > MAX_CALL_DEPTH:
-                    raise VerifyError("recursion", f"calls go more than {MAX_CALL_DEPTH} deep", m.functions[n].name)
-                order.append(n)
-    return order
 
 
 def _policies(m: Module, functions: tuple[VerifiedFunction, ...]) -> None:
