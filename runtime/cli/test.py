@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Exit code 0 when every check holds, 1 when one fails, 2 when a test cannot be loaded. A rule that gives no "
         "response for a resource counts as excluded, which passes whatever was expected, as in Kyverno; --strict "
-        "passes it only where a skip was expected."
+        "passes it only where a skip was expected. A policy that does not compile meets an expected skip only."
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="test files, or folders to search")
     parser.add_argument("-f", "--file-name", default="kyverno-test.yaml", help="name of test files in folders")
@@ -85,8 +85,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def holds(check: Check, strict: bool) -> bool:
-    """Whether a check counts as passed."""
-    if strict and check.state in ("excluded", "refused"):
+    """Whether a check counts as passed.
+
+    Right here: a policy that was refused was not evaluated, so only ``skip`` is met by it (the reference counts any
+    expectation as met). What was merely excluded counts as in the reference, unless ``strict``.
+    """
+    if check.state == "refused" or (strict and check.state == "excluded"):
         return check.entry.result == "skip"
     return check.passed
 
