@@ -129,6 +129,8 @@ def _stats_lines(stats: Stats) -> Iterator[str]:
 
     rows = [[p.name, str(p.rules), str(p.code_bytes), f"{p.seconds * 1e3:.2f}"] for p in stats.policies]
     yield table(["POLICY", "RULES", "CODE BYTES", "MS"], rows)
+    if len(rows) > 1:
+        yield "MS of a policy is its share, by code size, of all stages together"
     yield "stages: " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in stats.stages.items())
     yield "passes: " + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in stats.passes.items())
     if stats.policies:
