@@ -12,6 +12,7 @@ layer each time round is refused; no verified program can make a value that a re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -171,6 +172,7 @@ class Flow:
         self.max_height = 0
         self.max_depth = 0
         self.result_depth = 0
+        self.builds = any(ins.op.name in _BUILT for ins in struct.instrs)
         self.loops: list[_Loop] = []
         self.heads: dict[int, Values] = {}
         self.bound: list[int] = []
@@ -215,10 +217,11 @@ class Flow:
             raise self.fail("depth", f"would build more than {MAX_DEPTH} containers around one another", at)
         self.max_depth = max(self.max_depth, depth)
 
-    def release(self, v: Values, value: Abstract) -> None:
+    def release(self, v: Values, value: Abstract, at: int) -> None:
         """The container of ``value`` may get a name that nobody follows: from here on it cannot be changed."""
         owner = value[1]
         if owner is not None:
+            self.spend(len(v) >> 4, at)
             for i, x in enumerate(v):
                 if x is not None and x[1] == owner:
                     v[i] = (x[0], None, x[2])
@@ -284,7 +287,7 @@ class Flow:
             if x[2] > depth:
                 depth = x[2]
             if holds and x[1] is not None and not inner:
-                self.release(v, x)
+                self.release(v, x, i)
         if result:
             if not holds or not depth:
                 self.push(v, _PLAIN[result], i)
@@ -316,7 +319,7 @@ class Flow:
 
     def built(self, i: int, v: Values) -> tuple[int, Values]:
         # A container made here before, in an earlier round of a loop, is another one: it keeps no owner.
-        self.release(v, ("V", i, 0))
+        self.release(v, ("V", i, 0), i)
         self.push(v, (_BUILT[self.instrs[i].op.name], i, 1), i)
         return i + 1, v
 
@@ -325,7 +328,7 @@ class Flow:
         depth = 0
         for kind in reversed(op.pops[1:]):
             x = self.pop(v, kind, i)
-            self.release(v, x)
+            self.release(v, x, i)
             depth = max(depth, x[2])
         target = self.pop(v, op.pops[0], i)
         owner = target[1]
@@ -333,6 +336,7 @@ class Flow:
             raise self.fail("owner", "the container was not made here, or is shared by now", i)
         depth = max(target[2], depth + 1)
         if depth > target[2]:
+            self.spend(len(v) >> 4, i)
             for at, y in enumerate(v):
                 if y is not None and y[1] == owner:
                     v[at] = (y[0], owner, max(y[2], depth))
@@ -345,7 +349,7 @@ class Flow:
         depth = 0
         for kind in reversed(callee.locals[: callee.params]):
             x = self.pop(v, kind, i)
-            self.release(v, x)
+            self.release(v, x, i)
             depth = max(depth, x[2])
         signature = self.tables.signatures[number]
         self.deepen(depth + signature.inner_depth, i)
@@ -365,7 +369,7 @@ class Flow:
         built = []
         for n in range(len(entry.params) - 1, -1, -1):
             x = self.pop(v, entry.params[n], i)
-            self.release(v, x)
+            self.release(v, x, i)
             if x[2]:
                 built.append(n)
                 depth = max(depth, x[2])
@@ -415,7 +419,7 @@ class Flow:
         ins = self.instrs[i]
         name = ins.op.name
         over = self.pop(v, ins.op.pops[0], i)
-        self.release(v, over)
+        self.release(v, over, i)
         inner: Abstract = ("V", None, over[2] - 1 if over[2] else 0)
         binds: list[tuple[int, Abstract]]
         match name:
@@ -483,22 +487,18 @@ class Flow:
         """What holds on both of two paths that meet at an instruction."""
         if a is None or b is None or a == b:
             return b if a is None else a
-        out: Values = []
-        owners = False
-        for x, y in zip(a, b, strict=True):
-            if x is None or y is None:
-                out.append(None)
+        out = a.copy()
+        for place, (x, y) in enumerate(zip(a, b, strict=True)):
+            if x is y or x is None or x == y:
                 continue
-            if x is y or x == y:
-                owners = owners or x[1] is not None
-                out.append(x)
+            if y is None:
+                out[place] = None
                 continue
             kind = kind_join(x[0], y[0])
             if kind is None:
                 raise self.fail("kind", f"{x[0]} and {y[0]} meet", at)
-            owners = owners or x[1] is not None or y[1] is not None
-            out.append((kind, None, max(x[2], y[2])))
-        if owners:
+            out[place] = (kind, None, max(x[2], y[2]))
+        if self.builds:
             self.join_owners(a, b, out, at)
         return out
 
@@ -509,11 +509,11 @@ class Flow:
             if x is not None and y is not None and z is not None and (x[1] is not None or y[1] is not None):
                 pairs.setdefault((x[1], y[1]), []).append(place)
         taken = {p for pair in pairs for p in pair if p is not None}
-        lefts = [left for left, _ in pairs]
-        rights = [right for _, right in pairs]
+        lefts = Counter(left for left, _ in pairs)
+        rights = Counter(right for _, right in pairs)
         for (left, right), places in pairs.items():
             owner: int | None = None
-            if left is not None and right is not None and lefts.count(left) == 1 and rights.count(right) == 1:
+            if left is not None and right is not None and lefts[left] == rights[right] == 1:
                 if left == right:
                     owner = left
                 else:

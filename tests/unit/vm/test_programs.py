@@ -294,3 +294,12 @@ def test_the_fixpoint_of_loops_in_loops_is_soon_found() -> None:
     start = process_time()
     verified(text)
     assert process_time() - start < 5
+
+
+def test_many_owners_and_many_arms_are_soon_verified() -> None:
+    slots = 1500
+    made = "".join(f"  new_list\n  set {i}\n" for i in range(slots))
+    arms = "".join(f"  path a\n  is_true\n  if 0\n    new_list\n    set {i}\n  end\n" for i in range(slots))
+    start = process_time()
+    verified(f'function f () locals "{"L" * slots}" -> V\n{made}{arms}  null\n  ret\n')
+    assert process_time() - start < 20
