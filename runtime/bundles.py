@@ -25,9 +25,12 @@ class BundleProblem(Exception):
 
 
 def load_module(
-    data: bytes, tier: Tier, trust: Trust | None, imports: Imports, mismatches: Mismatches
+    data: bytes, tier: Tier, trust: Trust | None, imports: Imports, mismatches: Mismatches, *, at_once: bool = False
 ) -> tuple[Module, bytes, Run]:
-    """Bytes to a verified module, its digest and the function that runs its code on the asked tier."""
+    """Bytes to a verified module, its digest and the function that runs its code on the asked tier.
+
+    ``at_once``: no request waits for generated code; tier 1 answers until it is ready.
+    """
     from vm.bundle import read_bundle
     from vm.verify import verify
 
@@ -38,7 +41,7 @@ def load_module(
         case "1":
             run = _interpreter(verified)
         case "2":
-            run = _generated(verified)
+            run = _generated_later(verified) if at_once else _generated(verified)
         case "check":
             run = compared(_interpreter(verified), _generated(verified), mismatches)
     return unverified.module, unverified.digest, run
@@ -54,6 +57,14 @@ def _generated(verified: Any) -> Run:
     from vm.tier2 import translate
 
     return translate(verified).run
+
+
+def _generated_later(verified: Any) -> Run:
+    from runtime.background import later
+    from vm.interp import interpret
+    from vm.tier2 import translate
+
+    return translate(verified, meanwhile=interpret(verified), later=later).run
 
 
 def make_imports() -> Imports:
@@ -98,8 +109,10 @@ def is_bundle(path: Path) -> bool:
         return False
 
 
-def load_files(paths: Iterable[str | Path], *, tier: Tier = "2", trust: Trust | None = None) -> PolicySet:
-    """A policy set from bundle files. Raises :class:`BundleProblem`."""
+def load_files(
+    paths: Iterable[str | Path], *, tier: Tier = "2", trust: Trust | None = None, at_once: bool = False
+) -> PolicySet:
+    """A policy set from bundle files, see :func:`load_module`. Raises :class:`BundleProblem`."""
     from vm.bundle import BundleError
     from vm.verify import VerifyError
 
@@ -110,7 +123,7 @@ def load_files(paths: Iterable[str | Path], *, tier: Tier = "2", trust: Trust | 
     for path in paths:
         data = read_file(path)
         try:
-            module, digest, run = load_module(data, tier, trust, imports, mismatches)
+            module, digest, run = load_module(data, tier, trust, imports, mismatches, at_once=at_once)
         except (BundleError, VerifyError) as error:
             raise BundleProblem(f"{path}: {error}") from None
         parts.append((module, run))

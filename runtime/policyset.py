@@ -133,11 +133,18 @@ class PolicySet:
 
     @classmethod
     def load(
-        cls, bundle: bytes | Sequence[bytes], *, tier: Tier = "2", trust: Any = None, imports: Imports | None = None
+        cls,
+        bundle: bytes | Sequence[bytes],
+        *,
+        tier: Tier = "2",
+        trust: Any = None,
+        imports: Imports | None = None,
+        at_once: bool = False,
     ) -> PolicySet:
         """Reads, verifies and loads bundles.
 
         ``tier`` chooses the exact VM (``"1"``), generated code (``"2"``) or both with a comparison (``"check"``).
+        ``at_once``: the exact VM answers while code is generated in the background, so that no request waits for it.
         Raises ``vm.bundle.BundleError`` and ``vm.verify.VerifyError``.
         """
         from runtime.bundles import load_module, make_imports
@@ -147,7 +154,7 @@ class PolicySet:
         parts: list[tuple[Module, Run]] = []
         digests: list[bytes] = []
         for data in [bundle] if isinstance(bundle, bytes) else bundle:
-            module, digest, run = load_module(data, tier, trust, lent, mismatches)
+            module, digest, run = load_module(data, tier, trust, lent, mismatches, at_once=at_once)
             parts.append((module, run))
             digests.append(digest)
         return cls(parts, tier=tier, mismatches=mismatches, digests=digests)

@@ -22,13 +22,27 @@ from vm.translator import GLOBALS, UNSET, Translator
 from vm.verify import VerifiedModule
 
 
-def translate(m: VerifiedModule) -> Program:
-    """The program of a module on tier 2. Functions are generated when they are first run."""
-    return _Generated(m)
+def translate(
+    m: VerifiedModule, *, meanwhile: Program | None = None, later: Callable[[Callable[[], object]], None] | None = None
+) -> Program:
+    """The program of a module on tier 2. Functions are generated when they are first run.
+
+    With ``meanwhile`` and ``later``, a function that is run for the second time is handed to ``later`` to be generated,
+    and ``meanwhile`` (tier 1) answers until that is done.
+    """
+    return _Generated(m, meanwhile, later)
 
 
 class _Generated:
-    def __init__(self, m: VerifiedModule) -> None:
+    def __init__(
+        self,
+        m: VerifiedModule,
+        meanwhile: Program | None,
+        later: Callable[[Callable[[], object]], None] | None,
+    ) -> None:
+        self._meanwhile = meanwhile
+        self._later = later
+        self._runs = [0] * len(m.functions)
         self._m = m
         self._globals = dict(GLOBALS)
         self._direct: list[Callable[..., Any] | None] = [None] * len(m.functions)
@@ -40,7 +54,12 @@ class _Generated:
         if entry is None:
             if self._m.functions[fn].may_suspend:
                 raise ValueError(f"function {fn} may suspend")
-            entry = self._direct[fn] = self._entry(fn)
+            if self._meanwhile is not None and self._later is not None:
+                self._runs[fn] += 1
+                if self._runs[fn] == 2:
+                    self._later(lambda: self._prepare(fn))
+                return self._meanwhile.run(fn, root, meter)
+            entry = self._prepare(fn)
         try:
             return entry(root, meter, [UNSET] * self._cells if self._cells else None)
         except OutOfFuel:
@@ -56,6 +75,10 @@ class _Generated:
             return entry(root, meter, cells)
         except OutOfFuel:
             return exhausted(function.result, meter)
+
+    def _prepare(self, fn: int) -> Callable[..., Any]:
+        entry = self._direct[fn] = self._entry(fn)
+        return entry
 
     def source(self, fn: int) -> str:
         """The Python source of a function, for people."""

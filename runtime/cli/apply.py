@@ -183,7 +183,9 @@ def load(args: argparse.Namespace) -> Policies:
     if errors:
         raise Problem(_refusal(len(errors)), render_all(errors, texts))
     try:
-        policies = load_policies(files, bundles=[read_file(b) for b in bundles], exceptions=exceptions, tier=args.tier)
+        policies = load_policies(
+            files, bundles=[read_file(b) for b in bundles], exceptions=exceptions, tier=args.tier, at_once=True
+        )
     except (BundleError, VerifyError) as error:
         raise BundleProblem(f"{', '.join(map(str, bundles)) or 'compiled policies'}: {error}") from None
     if policies.refused:

@@ -127,8 +127,12 @@ def load_policies(
     exceptions: Iterable[Document] = (),
     tier: Tier = "2",
     level: int = 2,
+    at_once: bool = False,
 ) -> Policies:
-    """Compiles the documents of files and joins them with ready bundles and exceptions into one set."""
+    """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
+
+    ``at_once`` as for ``PolicySet.load``.
+    """
     parts = list(bundles)
     refused: list[Refused] = []
     diagnostics: list[Diagnostic] = []
@@ -145,7 +149,7 @@ def load_policies(
             refused.append(Refused(kind, shown, found))
         else:
             parts.append(bundle)
-    return Policies(PolicySet.load(parts, tier=tier), tuple(refused), tuple(diagnostics), count)
+    return Policies(PolicySet.load(parts, tier=tier, at_once=at_once), tuple(refused), tuple(diagnostics), count)
 
 
 def evaluate(

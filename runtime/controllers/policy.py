@@ -176,7 +176,7 @@ class PolicyController:
     def _load(self, text: str, compiled: Compiled) -> Good:
         assert compiled.bundle is not None
         tier: Any = self._settings.tier
-        module, digest, run = load_module(compiled.bundle, tier, None, self._imports, self.mismatches)
+        module, digest, run = load_module(compiled.bundle, tier, None, self._imports, self.mismatches, at_once=True)
         return Good(text, module, digest, run, compiled.policies[0] if compiled.policies else None)
 
     def _snapshot(self) -> Snapshot:

@@ -229,7 +229,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
 
     tier: Any = settings.tier
     try:
-        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)))
+        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=True)
         if not settings.policies:
             return from_bundles
         compiled = compile_files(settings.policies)
@@ -239,7 +239,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
         # One set of all: an exception of one file frees from the policies of another.
         given = [read_file(path) for path in settings.bundles]
         made = [c.bundle for c in compiled if c.bundle is not None]
-        return PolicySet.load([*given, *made], tier=tier, imports=make_imports())
+        return PolicySet.load([*given, *made], tier=tier, imports=make_imports(), at_once=True)
     except (BundleProblem, CompileProblem, Problem) as problem:
         raise ServeProblem(str(problem)) from None
 

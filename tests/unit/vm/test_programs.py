@@ -303,3 +303,24 @@ def test_many_owners_and_many_arms_are_soon_verified() -> None:
     start = process_time()
     verified(f'function f () locals "{"L" * slots}" -> V\n{made}{arms}  null\n  ret\n')
     assert process_time() - start < 20
+
+
+def test_tier_1_answers_until_the_generated_code_is_ready() -> None:
+    m = verified(RULE)
+    jobs: list[Any] = []
+    program = translate(m, meanwhile=interpret(m), later=jobs.append)
+    alone = translate(m)
+    root = {"request": {"containers": [{"image": "web:1"}, {"image": "web:latest"}]}}
+    seen = []
+    for run in range(5):
+        meter, same = Meter(), Meter()
+        seen.append(program.run(0, root, meter))
+        assert alone.run(0, root, same) == seen[-1]
+        assert meter.left == same.left
+        if run < 3:
+            assert len(jobs) == min(run, 1), "handed over at the second run, once"
+            assert program._direct[0] is None  # type: ignore[attr-defined]
+        if run == 2:
+            jobs.pop()()
+    assert program._direct[0] is not None  # type: ignore[attr-defined]
+    assert len(set(map(repr, seen))) == 1
