@@ -241,6 +241,8 @@ class Engine:
         # Code leaves to the index what the index can say: a rule that no CREATE reaches did not look at the old object.
         if not any(p is plan for _, plans in found.validate for p in plans):
             return False
+        if self.policies.wants_images:
+            _add_images(old)
         return bool(plan.run(plan.entry, old.root, Meter(self.fuel)).status is Status.FAIL)
 
 

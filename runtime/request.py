@@ -189,6 +189,7 @@ class Request:
         inner.pop("oldObject", None)
         root = dict(self.root)
         root |= {"request": inner, "$resource": self.old, "$old": None, "$operation": "CREATE"}
+        root.pop("images", None)  # those of the new object
         return Request(
             self.uid,
             self.group,

@@ -201,3 +201,28 @@ def test_policies_may_stay_out_of_admission() -> None:
     }
     assert statuses(engine, Request.from_review(review)) == [("wants-team", "fail")]
     assert statuses(engine, create(pod())) == [("wants-app", "fail"), ("wants-team", "fail")]
+
+
+def test_images_of_the_old_object_decide_whether_it_already_broke_the_rule() -> None:
+    rules = """
+  - name: registry
+    match:
+      any:
+      - resources:
+          kinds: [Pod]
+    validate:
+      failureAction: Enforce
+      deny:
+        conditions:
+          any:
+          - key: "{{ images.containers.*.registry }}"
+            operator: AnyNotIn
+            value: [registry.example.com]
+"""
+    engine = Engine(policy_set(policy(rules=rules)))
+    good, bad = pod(), pod()
+    bad["spec"]["containers"][0]["image"] = "rogue.example.com/web:1"
+    worse = engine.evaluate(create(bad, operation="UPDATE", old=good), "validate", full=True)
+    assert [r.status for r in worse.results] == ["fail"]
+    as_bad = engine.evaluate(create(bad, operation="UPDATE", old=bad), "validate", full=True)
+    assert [r.status for r in as_bad.results] == ["skip"]
