@@ -1,8 +1,9 @@
 """Drives every fuzz target: ``python -m fuzz.run [SECONDS] [--only NAME]... [--seed N] [--save]``.
 
 Each module of ``fuzz/targets`` has ``NAME``, ``PROPERTY`` and ``run(seconds, seed)``, which answers the number of
-inputs it tried and raises for an input that breaks the property. The seconds are shared out evenly, and what a target
-leaves over goes to those after it. Exit code 1 when some target found something, 2 for bad usage.
+inputs it tried and raises for an input that breaks the property. The seconds are shared out by the ``WEIGHT`` of a
+module (1 where it has none), and what a target leaves over goes to those after it. Exit code 1 when some target found
+something, 2 for bad usage.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ def modules() -> list[ModuleType]:
     """The targets in the order of their names."""
     names = sorted(m.name for m in pkgutil.iter_modules(targets.__path__))
     return [importlib.import_module(f"fuzz.targets.{name}") for name in names]
+
+
+def _weight(module: ModuleType) -> float:
+    """A target's part of the seconds beside the others': its ``WEIGHT``, 1 where it has none."""
+    return float(getattr(module, "WEIGHT", 1))
 
 
 def run_target(module: ModuleType, seconds: float, seed: int) -> Report:
@@ -126,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reports: list[Report] = []
     end = monotonic() + options.seconds
     for i, module in enumerate(chosen):
-        share = max(0.5, (end - monotonic()) / (len(chosen) - i))
+        left = sum(map(_weight, chosen[i:]))
+        share = max(0.5, (end - monotonic()) * _weight(module) / left)
         report = run_target(module, share, seed)
         reports.append(report)
         print(f"{report.name}: {report.state}", file=sys.stderr, flush=True)
