@@ -142,7 +142,7 @@ class Engine:
             patched = None
         else:
             patched = self._mutate(request, timely, results, full)
-        return EngineResponse(request, what, tuple(results), patched, tuple(policy for policy, _ in groups))
+        return EngineResponse(request, what, tuple(results), patched, tuple([policy for policy, _ in groups]))
 
     def _validate(
         self,

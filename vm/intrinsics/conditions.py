@@ -247,6 +247,8 @@ def _list_key(meter: Meter, keys: tuple[str, ...], value: Value, *, all_keys: bo
     member: Callable[[str], bool]
     if type(value) is list:
         meter.charge(len(keys) * len(value))
+        if not [key for key in set(keys) if key not in value]:
+            return inside  # the usual case of a list of allowed values, without looking for wildcards
         member = _member_of(_texts(value))
     elif type(value) is str:
         if len(keys) == 1 and keys[0] == value:

@@ -147,7 +147,7 @@ def test_a_traceback_through_generated_code_shows_instructions_and_policy_lines(
     def broken(value: Any) -> bool:
         raise RuntimeError("a bug in a predicate")
 
-    monkeypatch.setattr(m, "leaf", lambda n: broken)
+    monkeypatch.setattr(m, "scalar", lambda n: broken)
     try:
         translate(m).run(0, {"request": {"containers": [{"image": "x"}]}}, Meter())
     except RuntimeError as problem:
