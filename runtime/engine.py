@@ -127,12 +127,18 @@ class Engine:
         found = self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
         )
-        groups = found.validate if what == "validate" else found.mutate
-        if found.some_stay_out and request.uid:
-            groups = tuple(group for group in groups if group[0].admission)
-        if only is not None:
-            wanted = {id(policy) for policy in only}
-            groups = tuple(group for group in groups if id(group[0]) in wanted)
+        if what == "validate":
+            groups, policies = found.validate, found.validating
+        else:
+            groups, policies = found.mutate, found.mutating
+        if (found.some_stay_out and request.uid) or only is not None:
+            wanted = None if only is None else {id(policy) for policy in only}
+            groups = tuple(
+                group
+                for group in groups
+                if (group[0].admission or not request.uid) and (wanted is None or id(group[0]) in wanted)
+            )
+            policies = tuple(policy for policy, _ in groups)
         if groups and self.policies.wants_images:
             _add_images(request)
         results: list[RuleResult] = []
@@ -142,7 +148,7 @@ class Engine:
             patched = None
         else:
             patched = self._mutate(request, timely, results, full)
-        return EngineResponse(request, what, tuple(results), patched, tuple([policy for policy, _ in groups]))
+        return EngineResponse(request, what, tuple(results), patched, policies)
 
     def _validate(
         self,

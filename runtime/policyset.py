@@ -84,7 +84,9 @@ class Candidates:
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
-    some_stay_out: bool = False
+    some_stay_out: bool
+    validating: tuple[PolicyInfo, ...]
+    mutating: tuple[PolicyInfo, ...]
 
 
 @dataclass(slots=True)
@@ -171,7 +173,9 @@ class PolicySet:
         if known is None or known[0] is not found:
             # The tuple is kept beside its groups, so that its id stays its own.
             stay_out = any(not plan.policy.admission for plan in found)
-            known = (found, Candidates(_group(found, "validate"), _group(found, "mutate"), stay_out))
+            validate, mutate = _group(found, "validate"), _group(found, "mutate")
+            policies = [tuple(policy for policy, _ in groups) for groups in (validate, mutate)]
+            known = (found, Candidates(validate, mutate, stay_out, *policies))
             if len(self._groups) > 8192:
                 self._groups.clear()
             self._groups[id(found)] = known
