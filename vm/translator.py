@@ -8,6 +8,7 @@ generators. The source holds no text of a policy: names are ``l{n}`` (locals), `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,8 @@ UNSET: Final = object()
 _MAX_WEIGHT: Final = 40
 """Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
 reading."""
+_IS_MAP: Final = re.compile(r"\((not \()?type\((l\d+)\) is dict\)\)?")
+"""The condition, as the templates write it, that a local is a map, or is none."""
 _FREE: Final = (1 << CHUNK) - 1
 
 GLOBALS: Final[dict[str, Any]] = {
@@ -89,6 +92,8 @@ class Translator:
         self.stack: list[_Expr] = []
         self.calls: list[int] = []
         self.slots: dict[int, _Expr] = {}
+        self.maps: frozenset[str] = frozenset()
+        """Locals that are maps here, whatever way led here: their fields are read without asking again."""
 
     def source(self) -> tuple[str, list[int]]:
         """(Python source, for each of its lines the instruction it came from or -1)"""
@@ -208,11 +213,17 @@ class Translator:
         # What an arm writes must not change what waits on the stack, and both arms must leave the same stack.
         if not self.simple(i):
             self.settle_all()
-        base = list(self.stack)
+        base, maps = list(self.stack), self.maps
+        found = _IS_MAP.fullmatch(cond.text)
+        proven = maps | {found[2]} if found else maps
+        self.maps = maps if found and found[1] else proven
         j, then_alive, then, then_stack = self.nested(i + 1, list(base))
+        then_maps, self.maps = self.maps, proven if found and found[1] else maps
         other, other_alive, other_stack = _Block(), True, list(base)
         if self.instrs[j].op.name == "else":
             j, other_alive, other, other_stack = self.nested(j + 1, list(base))
+        if then_alive:
+            self.maps = then_maps & self.maps if other_alive else then_maps
         self.at = i
         self.stack = base
         if arity and then_alive and other_alive and not then.lines and not other.lines:
@@ -275,11 +286,12 @@ class Translator:
             case _:
                 self.line(f"for l{ins.a}, l{ins.b} in pairs({over.text}, meter):")
         stack = list(self.stack)
+        self.maps = frozenset()  # a round may begin with what the one before it stored
         self.indent += 1
         self.charge(fn.loops[i])  # never 0: the end of a loop costs one unit
         end, _ = self.block(i + 1)
         self.indent -= 1
-        self.stack = stack
+        self.stack, self.maps = stack, frozenset()
         return end + 1
 
     # instructions
@@ -326,7 +338,10 @@ class Translator:
     def local_get(self, i: int) -> None:
         _, op, a, b = self.instrs[i]
         local = self.slot(a)
-        self.template(op.tier2 or "", [local], self.constant(b), a=local.text)
+        if local.text in self.maps:
+            self.push(f"{local.text}.get({self.constant(b).text}, MISSING)", local, looks=True)
+        else:
+            self.template(op.tier2 or "", [local], self.constant(b), a=local.text)
 
     def built(self, i: int) -> None:
         text = "[]" if self.instrs[i].op.name == "new_list" else "{}"
@@ -344,6 +359,7 @@ class Translator:
         self.matched(f"q{a}", self.m.scalar(a))
 
     def assign(self, local: str, value: _Expr) -> None:
+        self.maps -= {local}
         self.settle(local)
         lines = self.out.lines
         made = " " * self.indent + f"{value.text} = "
