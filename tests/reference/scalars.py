@@ -65,11 +65,11 @@ def duration(text: str) -> int | None:
 
 
 def quantity(text: str) -> Fraction | None:
-    """The exact value of a Kubernetes quantity."""
-    found = re.fullmatch(r"([-+]?)(\d+\.?\d*|\.\d+)([A-Za-z]{0,2}|[eE][-+]?\d+)", text, re.ASCII)
-    if not found:
+    """The exact value of a Kubernetes quantity, which may do without digits: ``.``, ``-`` and ``Ki`` are 0."""
+    found = re.fullmatch(r"([-+]?)(\d*\.?\d*)([A-Za-z]{0,2}|[eE][-+]?\d+)", text, re.ASCII)
+    if not found or not text:
         return None
-    value = Fraction(found[2].rstrip("."))
+    value = Fraction(found[2].rstrip(".") or "0")
     suffix = found[3]
     if re.fullmatch(r"[eE][-+]?\d+", suffix):
         if abs(int(suffix[1:])) > 400:
@@ -77,6 +77,8 @@ def quantity(text: str) -> Fraction | None:
         value *= Fraction(10) ** int(suffix[1:])
     elif suffix in _QUANTITY_UNITS:
         value *= _QUANTITY_UNITS[suffix]
+        if suffix.endswith("i"):
+            value = min(value, Fraction(2**63 - 1))  # binary suffixes saturate
     else:
         return None
     nano = value * 10**9
