@@ -311,7 +311,7 @@ class _Checker:
             reporter.error("T0326", spans.span(at + "/name"), "the subject has no name", "name: …")
 
     def _variables(self, value: Json, at: str, name: str) -> None:
-        for place, text, is_key in _texts(value, at):
+        for place, text, is_key in texts(value, at):
             if (start := text.find("{{")) < 0:
                 continue
             end = text.find("}}", start)
@@ -326,7 +326,8 @@ class _Checker:
             )
 
 
-def _texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:
+def texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:
+    """Every text of a JSON value with its pointer; keys too, marked true."""
     match value:
         case str():
             yield at, value, False
@@ -334,7 +335,7 @@ def _texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:
             for key, sub in value.items():
                 place = at + pointer(key)
                 yield place, key, True
-                yield from _texts(sub, place)
+                yield from texts(sub, place)
         case list():
             for i, sub in enumerate(value):
-                yield from _texts(sub, f"{at}/{i}")
+                yield from texts(sub, f"{at}/{i}")

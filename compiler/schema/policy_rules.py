@@ -7,7 +7,6 @@ queries and kind selectors are checked by the front ends that read them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -292,7 +291,7 @@ def _mutate(doc: Document, mutate: dict[str, Json], at: str, reporter: Reporter)
 
 
 def _user_variables(doc: Document, rule: dict[str, Json], at: str, reporter: Reporter) -> None:
-    for place, text, is_key in texts(rule, at):
+    for place, text, is_key in match_rules.texts(rule, at):
         if "{{" not in text:
             continue
         for variable in _VARIABLE.finditer(text):
@@ -308,21 +307,6 @@ def _user_variables(doc: Document, rule: dict[str, Json], at: str, reporter: Rep
                     "",
                     "set spec.background: false, so that the policy looks at requests only",
                 )
-
-
-def texts(value: Json, at: str) -> Iterator[tuple[str, str, bool]]:
-    """Every text of a JSON value with its pointer; keys too, marked true."""
-    match value:
-        case str():
-            yield at, value, False
-        case dict():
-            for key, sub in value.items():
-                place = at + pointer(key)
-                yield place, key, True
-                yield from texts(sub, place)
-        case list():
-            for i, sub in enumerate(value):
-                yield from texts(sub, f"{at}/{i}")
 
 
 def _at(value: Json, steps: list[str]) -> Json:
