@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from vm.catalogue import Intrinsic
+from vm.cel import libraries
 from vm.intrinsics import table_cond, table_jmes, table_match, table_pat, table_patch, table_regex, table_text
 from vm.isa import KINDS
 
@@ -23,6 +24,7 @@ TABLES: Final = (
     table_cond.TABLE,
     table_match.TABLE,
     table_patch.TABLE,
+    libraries.intrinsics(),
 )
 
 

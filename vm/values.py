@@ -64,6 +64,16 @@ ERR_CODES: Final = {
     "fuel": "the evaluation used up its fuel",
     "deadline": "the evaluation ran past its deadline",
     "host": "the host could not answer a call",
+    "overload": "a CEL function or operator has no overload for these values",
+    "no_such_key": "a CEL expression names a key or field that is not there",
+    "index": "a CEL index lies outside a list",
+    "range": "a CEL result lies outside its type",
+    "divide": "a CEL division by zero",
+    "duplicate_key": "a CEL map literal gives one key twice",
+    "conversion": "a CEL conversion of a value that does not allow it",
+    "argument": "a CEL function got a value it cannot use",
+    "cost": "a CEL expression cost more than its limit",
+    "no_such_attribute": "a CEL variable has no value",
 }
 
 

@@ -1,0 +1,1 @@
+"""The CEL front end: parse, check, lower."""
