@@ -13,7 +13,7 @@ FUZZ_IN_TEST ?= 60
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down clean
+.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down kinds clean
 
 help:
 	@echo 'make run              compile the samples, start the webhook, ask it, print the answers'
@@ -23,6 +23,7 @@ help:
 	@echo 'make fuzz SECONDS=60  every fuzz target, the seconds shared out'
 	@echo 'make bench            the figures of speed, size and memory'
 	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
+	@echo 'make kinds            remake the table of the Kubernetes kinds from the test API server'
 	@echo 'make clean            remove what the above made inside this folder'
 
 $(STAMP): pyproject.toml
@@ -67,6 +68,9 @@ cluster-up: $(STAMP)
 
 cluster-down: $(STAMP)
 	@$(BIN)/python -m tests.cluster.up --down
+
+kinds: $(STAMP)
+	@$(BIN)/python -m tests.cluster.kinds
 
 clean:
 	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -153,6 +153,26 @@ CODES: Final[dict[str, Code]] = {
         "existence anchor without list",
         "`^( )` asks that some element of a list matches, so its value is a list of maps.",
     ),
+    "T1230": _w(
+        "no such field",
+        "None of the kinds that the rule matches has the field, so a pattern never finds it and a patch is refused or"
+        " dropped by the API server.",
+    ),
+    "T1231": _w(
+        "wrong shape",
+        "The pattern has a map where the kind has a list, or the other way round: it can never match.",
+    ),
+    # T124: the parts of a policy that hold CEL
+    "T1240": _e("cel checks nothing", "`validate.cel` needs `expressions` or `auditAnnotations`."),
+    "T1241": _e("bad variable name", "A variable is named in expressions as `variables.NAME`: a CEL identifier."),
+    "T1242": _e("name given twice", "Variables, conditions and audit annotations have names of their own in their list."),
+    "T1243": _e("bad condition name", "Conditions and audit annotations have qualified names, as Kubernetes asks."),
+    "T1244": _e("expression is empty", "An expression has a text; one of white space says nothing."),
+    "T1245": _e("parameters not complete", "`paramKind` and `paramRef` stand together, and `paramRef` names parameters."),
+    "T1246": _e("too many conditions", "Kubernetes sets bounds to what a policy asks; more is refused."),
+    "T1247": _e("celPreconditions without cel", "Other rules have `preconditions`; these are for `validate.cel`."),
+    "T1248": _e("parameters of another namespace", "A namespaced policy reads nothing outside its namespace."),
+    "T1249": _e("wrong result type", "The expression gives a value of another type than its place asks for."),
     # T14: match
     "T1401": _e(
         "bad kind selector",
