@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic, Reporter
@@ -22,18 +22,26 @@ __all__ = ["CompileResult", "Options", "PolicyStats", "Stats", "compile_policies
 @dataclass(frozen=True, slots=True)
 class Options:
     """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``strip`` leaves out the debug
-    section; ``observer`` is told of the module after each pass. Neither it nor ``sign`` changes the code."""
+    section; ``observer`` is told of the module after each pass. Neither it nor ``sign`` changes the code. ``crds`` are
+    CustomResourceDefinitions, as JSON, whose kinds are known beside those of Kubernetes."""
 
     level: int = 2
     strict: bool = False
     strip: bool = False
     sign: Signer | None = None
     observer: Observer | None = field(default=None, compare=False)
+    crds: tuple[dict[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def fingerprint(self) -> str:
         """What of the options the code depends on, as the bundle's header tells it."""
-        return f"O{self.level}"
+        if not self.crds:
+            return f"O{self.level}"
+        from hashlib import sha256
+
+        import orjson
+
+        return f"O{self.level} crds {sha256(orjson.dumps(self.crds, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from compiler.ir.check import CheckError
 from compiler.lower import lower
 from compiler.pipeline import optimise
 from compiler.schema import read_policies
+from compiler.schema.kinds import provider
+from compiler.schema.kinds.pattern_paths import check_patterns
 from compiler.schema.model import Policy
 from compiler.source import Document, Span
 from vm.bundle import BundleError
@@ -28,6 +30,7 @@ class Compilation:
         self.docs = docs
         self.options = options
         self.reporter = Reporter(strict=options.strict)
+        self.schemas = provider(options.crds)
         self.stages: dict[str, float] = {}
         self.passes: dict[str, float] = {}
 
@@ -42,6 +45,8 @@ class Compilation:
     def compiled(self) -> CompileResult:
         with self.stage("schema"):
             policies, exceptions = read_policies(self.docs, self.reporter)
+            for policy in policies:
+                check_patterns(policy, self.schemas, self.reporter)
         if self.reporter.failed:
             return self.result(None)
         with self.stage("lower"):

@@ -37,11 +37,12 @@ def test_packages_are_typed(names: list[str], package: str) -> None:
 def test_every_data_file_of_the_tree_is_inside(names: list[str]) -> None:
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for pattern in ("grammar/*.lark", "compiler/schema/crds/*.yaml")
+        for pattern in ("grammar/*.lark", "compiler/schema/crds/*.yaml", "compiler/schema/kinds/*.jsonl")
         for path in ROOT.glob(pattern)
     }
     assert any(w.endswith(".lark") for w in wanted)
     assert any(w.endswith(".yaml") for w in wanted)
+    assert any(w.endswith(".jsonl") for w in wanted)
     assert wanted <= set(names)
 
 

@@ -8,6 +8,7 @@ map, or a list, at that place (T1231). Called by :mod:`compiler.compilation` onc
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -25,17 +26,23 @@ Places: TypeAlias = dict[Type, tuple[str, ...]]
 
 _LISTED: Final = 8
 """A map with so few fields at most is told whole when no field is near."""
+_VERY_NEAR: Final = 0.8
+"""Likeness (of difflib) from which a field is taken for misspelt rather than for put in the wrong place."""
+_MOST: Final = 100
+"""Findings of a policy that are told: looking for what was meant takes up to a millisecond each."""
+_LEVELS: Final = 3
+"""How far down a field is looked for that was put in the wrong place (``template.spec`` is two)."""
 
 
 def check_patterns(policy: Policy, schemas: Schemas, reporter: Reporter) -> None:
     """Reports the fields (T1230) and shapes (T1231) of a policy's patterns that its kinds do not have."""
+    walker = _Walker(policy.doc, schemas, reporter)
     for rule in policy.rules:
         if rule.origin != "policy" or not (parts := _patterns(rule)):
             continue
         kinds = _kinds(rule.match, schemas)
         if not kinds:
             continue
-        walker = _Walker(policy.doc, schemas, reporter)
         for at, pattern in parts:
             walker.walk(kinds, pattern, at, "")
 
@@ -47,9 +54,10 @@ def _patterns(rule: Rule) -> list[tuple[str, Json]]:
         if validate.pattern is not None:
             found.append((at + "/pattern", validate.pattern))
         found += [(f"{at}/anyPattern/{i}", p) for i, p in enumerate(validate.any_pattern or ())]
+    patch = rule.mutate.patch_strategic_merge if rule.mutate is not None else None
     # A patch of targets is laid over these, not over what the rule matches.
-    if (mutate := rule.mutate) is not None and not (rule.raw.get("mutate") or {}).get("targets"):
-        found.append((rule.pointer + "/mutate/patchStrategicMerge", mutate.patch_strategic_merge))
+    if patch is not None and not (rule.raw.get("mutate") or {}).get("targets"):
+        found.append((rule.pointer + "/mutate/patchStrategicMerge", patch))
     return found
 
 
@@ -77,15 +85,16 @@ def _wild(selector: str) -> bool:
 class _Walker:
     """Walks pattern and types side by side; ``path`` is the place in words (``spec.containers``)."""
 
-    __slots__ = ("_doc", "_reporter", "_schemas")
+    __slots__ = ("_doc", "_left", "_reporter", "_schemas")
 
     def __init__(self, doc: Document, schemas: Schemas, reporter: Reporter) -> None:
         self._doc = doc
         self._schemas = schemas
+        self._left = _MOST
         self._reporter = reporter
 
     def walk(self, types: Places, pattern: Json, at: str, path: str) -> None:
-        if DYN in types:
+        if DYN in types or self._left <= 0:
             return
         if isinstance(pattern, dict):
             self._map(types, pattern, at, path)
@@ -101,7 +110,7 @@ class _Walker:
                 self.walk(items, element, f"{at}/{i}", path)
 
     def _map(self, types: Places, pattern: dict[str, Json], at: str, path: str) -> None:
-        objects = {t: kinds for t, kinds in types.items() if isinstance(t, Object)}
+        objects = {found: kinds for found, kinds in types.items() if isinstance(found, Object)}
         values: Places = {}
         for found, kinds in types.items():
             if isinstance(found, MapOf):
@@ -109,28 +118,36 @@ class _Walker:
         if not objects and not values:
             self._shape(types, "a map", at, path)
             return
-        free = bool(values) or any(o.open for o in objects)
-        fields = [(self._schemas.fields(o.name) or {}, kinds) for o, kinds in objects.items()]
+        fields = [(self._names(o), kinds, o.open) for o, kinds in objects.items()]
         for key, value in pattern.items():
             read = parse_key(key)
             name = read.name
             if name.startswith("$") or "{{" in name or contains_wildcard(name):
                 continue
             inner = dict(values)
-            for known, kinds in fields:
+            for known, kinds, free in fields:
                 if (field := known.get(name)) is not None:
                     _put(inner, field, kinds)
+                elif free:
+                    inner[DYN] = kinds
             place = at + pointer(key)
             if inner:
                 # What stands under X( ) is never looked at.
                 if read.anchor != "X":
                     self.walk(inner, value, place, f"{path}.{name}" if path else name)
-            elif not free:
-                names = list(dict.fromkeys(n for known, _ in fields for n in known))
-                self._unknown(name, names, place, f"{path} of {_words(types)}" if path else _words(types))
+            elif self._left > 0:
+                self._unknown(name, objects, place, path)
 
-    def _unknown(self, name: str, known: list[str], at: str, where: str) -> None:
-        near = [k for k in known if k.lower() == name.lower()] or difflib.get_close_matches(name, known, 1, 0.6)
+    def _unknown(self, name: str, objects: Mapping[Object, tuple[str, ...]], at: str, path: str) -> None:
+        known = list(dict.fromkeys(n for o in objects for n in self._names(o)))
+        self._left -= 1
+        near = (
+            [k for k in known if k.lower() == name.lower()]
+            or difflib.get_close_matches(name, known, 1, _VERY_NEAR)
+            or self._below(name, objects, path)
+            or difflib.get_close_matches(name, known, 1)
+        )
+        where = f"{path} of {_words(objects)}" if path else _words(objects)
         self._reporter.warning(
             "T1230",
             self._doc.spans.key_span(at),
@@ -139,7 +156,28 @@ class _Walker:
             f'did you mean "{near[0]}"?' if near else "",
         )
 
+    def _names(self, of: Object) -> Mapping[str, Type]:
+        return self._schemas.fields(of.name) or {}
+
+    def _below(self, name: str, objects: Iterable[Object], path: str) -> list[str]:
+        """The nearest place further down that has the field: a level of the path may have been left out."""
+        level = [(found, path) for found in objects]
+        seen = {found for found, _ in level}
+        for _ in range(_LEVELS):
+            deeper: list[tuple[Object, str]] = []
+            for found, above in level:
+                for field, type_ in self._names(found).items():
+                    if isinstance(inner := _element(type_), Object) and inner not in seen:
+                        seen.add(inner)
+                        place = f"{above}.{field}" if above else field
+                        if name in self._names(inner):
+                            return [f"{place}.{name}"]
+                        deeper.append((inner, place))
+            level = deeper
+        return []
+
     def _shape(self, types: Places, given: str, at: str, path: str) -> None:
+        self._left -= 1
         there = " or ".join(dict.fromkeys(_shape_of(t) for t in types))
         self._reporter.warning(
             "T1231",
@@ -154,7 +192,14 @@ def _put(places: Places, type_: Type, kinds: tuple[str, ...]) -> None:
     places[bare] = tuple(dict.fromkeys([*places.get(bare, ()), *kinds]))
 
 
-def _words(types: Places) -> str:
+def _element(type_: Type) -> Type:
+    """What stands at the end of lists and ``Soft``: a pattern's path does not tell elements."""
+    while isinstance(type_, Soft | ListOf):
+        type_ = type_.of if isinstance(type_, Soft) else type_.item
+    return type_
+
+
+def _words(types: Mapping[Any, tuple[str, ...]]) -> str:
     """The kinds that have a place, as a message names them."""
     return ", ".join(dict.fromkeys(kind for kinds in types.values() for kind in kinds))
 

@@ -103,6 +103,10 @@ class Schemas:
     def resource(self, group: str, version: str, plural: str) -> ResourceInfo | None:
         return self._by_plural.get((group, version, plural))
 
+    def resources(self) -> Iterable[ResourceInfo]:
+        """Every resource that is known."""
+        return self._by_plural.values()
+
     def of_kind(self, group: str, version: str, kind: str) -> ResourceInfo | None:
         """The resource that is called by this kind."""
         return next((r for r in self._by_kind.get(kind, ()) if (r.group, r.version) == (group, version)), None)
