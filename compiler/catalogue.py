@@ -160,7 +160,7 @@ CODES: Final[dict[str, Code]] = {
     ),
     "T1231": _w(
         "wrong shape",
-        "The pattern has a map where the kind has a list, or the other way round: it can never match.",
+        "The pattern has a map, a list or a single value where the kind has another of them: it can never match.",
     ),
     # T124: the parts of a policy that hold CEL
     "T1240": _e("cel checks nothing", "`validate.cel` needs `expressions` or `auditAnnotations`."),

@@ -8,6 +8,7 @@ map, or a list, at that place (T1231). Called by :mod:`compiler.compilation` onc
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
@@ -24,6 +25,7 @@ Json: TypeAlias = Any
 Places: TypeAlias = dict[Type, tuple[str, ...]]
 """What the kinds have at one place of a pattern, without ``Soft``; for each type the kinds that have it there."""
 
+_PLAIN: Final = re.compile(r"[\w./:@ -]+")
 _LISTED: Final = 8
 """A map with so few fields at most is told whole when no field is near."""
 _VERY_NEAR: Final = 0.8
@@ -108,6 +110,8 @@ class _Walker:
                 return
             for i, element in enumerate(pattern):
                 self.walk(items, element, f"{at}/{i}", path)
+        elif _asks_for_a_scalar(pattern) and all(isinstance(_element(t), Object | MapOf) for t in types):
+            self._shape(types, "a single value", at, path)
 
     def _map(self, types: Places, pattern: dict[str, Json], at: str, path: str) -> None:
         objects = {found: kinds for found, kinds in types.items() if isinstance(found, Object)}
@@ -179,12 +183,23 @@ class _Walker:
     def _shape(self, types: Places, given: str, at: str, path: str) -> None:
         self._left -= 1
         there = " or ".join(dict.fromkeys(_shape_of(t) for t in types))
+        place = path or "the object"
+        if path and at.rpartition("/")[2].isdecimal():
+            place = f"an element of {path}"
         self._reporter.warning(
             "T1231",
             self._doc.spans.key_span(at),
-            f"{path or 'the object'} is {there} in {_words(types)}, and {given} here",
+            f"{place} is {there} in {_words(types)}, and {given} here",
             there,
         )
+
+
+def _asks_for_a_scalar(pattern: Json) -> bool:
+    """Whether no map and nothing absent can match: stars, operators and variables may say that something is there, and
+    empty values that it is not."""
+    if type(pattern) is str:
+        return _PLAIN.fullmatch(pattern) is not None and pattern != "null"
+    return bool(pattern)
 
 
 def _put(places: Places, type_: Type, kinds: tuple[str, ...]) -> None:

@@ -94,6 +94,15 @@ def test_a_field_of_one_kind_is_enough() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("value", "quiet"),
+    [("a", False), ("10.0.0.1", False), ("true", False), ("1", False), ('"null"', True), ('""', True), ("0", True)]
+    + [("false", True), ("null", True), ('"?*"', True), ('"*"', True), ('"!a"', True), ('"{{ a }}"', True)],
+)
+def test_a_scalar_for_a_map_is_wrong_when_it_cannot_match(value: str, quiet: bool) -> None:
+    assert (findings(validate("[Pod]", f"{{spec: {{securityContext: {value}}}}}")) == []) is quiet
+
+
 def test_a_field_in_the_wrong_place_is_found_below() -> None:
     reporter = Reporter()
     check_patterns(validate("[Pod]", "{spec: {allowPrivilegeEscalation: false}}"), provider(), reporter)
