@@ -44,6 +44,7 @@ class Pools:
     pattern_forms: list[Any] = field(default_factory=list)
     imports: dict[str, int] = field(default_factory=dict)
     functions: dict[str, int] = field(default_factory=dict)
+    cells: dict[str, int] = field(default_factory=dict)
     results: dict[str, str] = field(default_factory=dict)
 
     def constant(self, value: Any) -> int:
@@ -256,7 +257,9 @@ class _FunctionEmitter:
                 return self.pools.intrinsic(value)
             case Imm.LOCAL:
                 return self.slots[value]
-            case Imm.UINT | Imm.ARITY | Imm.CELL | Imm.HOST:
+            case Imm.CELL:
+                return self.pools.cells[value]
+            case Imm.UINT | Imm.ARITY | Imm.HOST:
                 return int(value)
 
     def choose(self, cond: ir.Expr, then: ir.Expr, other: ir.Expr) -> None:
@@ -372,6 +375,8 @@ def emit(m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str,
     Raises :class:`EmitError` when a function does not fit the limits.
     """
     pools = Pools(functions={fn.name: i for i, fn in enumerate(m.functions)})
+    inits = [i for i, fn in enumerate(m.functions) if fn.role == "cell"]
+    pools.cells = {m.functions[i].name: cell for cell, i in enumerate(inits)}
     functions: list[code.CodeObject] = []
     marks: list[list[tuple[int, str]]] = []
     for fn in m.functions:
@@ -387,6 +392,7 @@ def emit(m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str,
         patterns=tuple(pools.pattern_forms),
         imports=tuple(code.Import(name, INTRINSICS[name].version) for name in pools.imports),
         functions=tuple(functions),
+        cells=tuple(inits),
         policies=policies,
         exemptions=tuple(
             code.Exemption(x.name, x.namespace, x.rules, pools.functions[x.entry], x.meta) for x in m.exemptions

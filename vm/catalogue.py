@@ -24,3 +24,6 @@ class Intrinsic:
     dynamic: bool = False
     pure: bool = True
     version: int = 1
+    cost: str = ""  # rule of vm.cel.costs by which calls add to the cost of an expression; none here: the code does
+    changes: bool = False  # changes its first operand, which the same function must have made, and answers it
+    wraps: bool = False  # the result may hold an operand as a whole, one layer deeper

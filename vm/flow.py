@@ -34,7 +34,7 @@ Values: TypeAlias = list[Abstract | None]
 """The locals (None: not set on every path), then the stack."""
 
 _PLAIN: Final[dict[str, Abstract]] = {k: (k, None, 0) for k in "VBISLMEO"}
-_INNER: Final = frozenset({"get", "index", "j_field", "j_index"})
+_INNER: Final = frozenset({"get", "index", "j_field", "j_index", "c_select"})
 """Instructions whose result is never the operand itself, only something inside it."""
 _ATOMS: Final = "BIS"
 _BUILT: Final = {"new_list": "L", "new_map": "M"}
@@ -106,8 +106,8 @@ _IMMS: Final = {op.name: tuple(list(_WORDS).index(imm) for imm in op.imm) for op
 _KEY: Final = list(_WORDS).index(Imm.KEY)
 
 
-def check_immediates(fn: CodeObject, struct: Structure, tables: Tables, *, may_await: bool) -> None:
-    """Every immediate points at something of the right kind. Raises :class:`VerifyError` ``immediate``, ``suspend``."""
+def check_immediates(fn: CodeObject, struct: Structure, tables: Tables) -> None:
+    """Every immediate points at something of the right kind. Raises :class:`VerifyError` ``immediate``."""
     kinds = tables.const_kinds
     limits = (
         len(kinds),
@@ -134,8 +134,6 @@ def check_immediates(fn: CodeObject, struct: Structure, tables: Tables, *, may_a
             if imm == _KEY and kinds[n] != "S":
                 raise VerifyError("immediate", f"{op.name}: constant {n} is no text", fn.name, pc)
             n = b
-        if op.name == "await" and not may_await:
-            raise VerifyError("suspend", "await stands outside the init function of a cell", fn.name, pc)
 
 
 _PICTURES: Final = {
@@ -324,13 +322,16 @@ class Flow:
         return i + 1, v
 
     def change(self, i: int, v: Values) -> tuple[int, Values]:
-        op = self.instrs[i].op
+        return self.changed(i, v, self.instrs[i].op.pops, "")
+
+    def changed(self, i: int, v: Values, kinds: tuple[str, ...], result: str) -> tuple[int, Values]:
+        """A change of the first operand, which is the result too, of kind ``result`` or its own."""
         depth = 0
-        for kind in reversed(op.pops[1:]):
+        for kind in reversed(kinds[1:]):
             x = self.pop(v, kind, i)
             self.release(v, x, i)
             depth = max(depth, x[2])
-        target = self.pop(v, op.pops[0], i)
+        target = self.pop(v, kinds[0], i)
         owner = target[1]
         if owner is None:
             raise self.fail("owner", "the container was not made here, or is shared by now", i)
@@ -340,7 +341,7 @@ class Flow:
             for at, y in enumerate(v):
                 if y is not None and y[1] == owner:
                     v[at] = (y[0], owner, max(y[2], depth))
-        self.push(v, (target[0], owner, depth), i)
+        self.push(v, (result or target[0], owner, depth), i)
         return i + 1, v
 
     def call(self, i: int, v: Values) -> tuple[int, Values]:
@@ -365,6 +366,8 @@ class Flow:
 
     def invoke(self, i: int, v: Values) -> tuple[int, Values]:
         entry = self.tables.imports[self.instrs[i].a]
+        if entry.changes:
+            return self.changed(i, v, entry.params, entry.result)
         depth = 0
         built = []
         for n in range(len(entry.params) - 1, -1, -1):
@@ -375,6 +378,8 @@ class Flow:
                 depth = max(depth, x[2])
         if built and not entry.metered:
             self.measured[i] = tuple(sorted({*built, *self.measured.get(i, ())}))
+        if entry.wraps:
+            depth += 1
         self.push(v, (entry.result, None, 0 if entry.result in _ATOMS else depth), i)
         return i + 1, v
 

@@ -7,13 +7,22 @@ The checker, the verifier and the fuel computation read :data:`INTRINSICS`; the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
 
 from vm.catalogue import Intrinsic
 from vm.cel import libraries
-from vm.intrinsics import table_cond, table_jmes, table_match, table_pat, table_patch, table_regex, table_text
+from vm.intrinsics import (
+    table_cel_rule,
+    table_cond,
+    table_jmes,
+    table_match,
+    table_pat,
+    table_patch,
+    table_regex,
+    table_text,
+)
 from vm.isa import KINDS
 
 TABLES: Final = (
@@ -24,6 +33,7 @@ TABLES: Final = (
     table_cond.TABLE,
     table_match.TABLE,
     table_patch.TABLE,
+    table_cel_rule.TABLE,
     libraries.intrinsics(),
 )
 
@@ -42,6 +52,28 @@ def _assemble() -> dict[str, Intrinsic]:
 
 INTRINSICS: Final[dict[str, Intrinsic]] = _assemble()
 """Every intrinsic by name (``family.name``)."""
+
+
+def body_of(entry: Intrinsic, lent: Any) -> tuple[Callable[..., Any], bool]:
+    """What a tier calls for an intrinsic: its body with the imports put in, and whether it takes the meter first, be it
+    for its own work or for what it adds to the cost of an expression."""
+    body = resolve(entry.name)
+    if entry.dynamic:
+        body = partial(body, lent)
+    if not entry.cost:
+        return body, entry.metered
+    from vm.cel.costs import actual
+
+    return _costing(body, actual(entry.cost), entry.metered), True
+
+
+def _costing(body: Callable[..., Any], rule: Callable[..., int], metered: bool) -> Callable[..., Any]:
+    def call(meter: Any, *operands: Any) -> Any:
+        result = body(meter, *operands) if metered else body(*operands)
+        meter.cost += rule(operands, result)
+        return result
+
+    return call
 
 
 @cache

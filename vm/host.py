@@ -48,7 +48,7 @@ class HostCall:
     scope: str | None = None
 
 
-HOST_CALLS: Final[tuple[str, ...]] = ("configmap", "apicall", "globalcontext", "imagedata")
+HOST_CALLS: Final[tuple[str, ...]] = ("configmap", "apicall", "globalcontext", "imagedata", "authorize")
 """Kinds of host call by number; the immediate of ``await`` points here."""
 
 Execution: TypeAlias = Generator[HostCall, Value, Any]
@@ -58,15 +58,27 @@ class OutOfFuel(Exception):
     """Raised by :meth:`Meter.charge`; both tiers turn it into an error outcome, it never reaches a caller."""
 
 
+UNLIMITED: Final = 1 << 62
+
+
 class Meter:
     """Fuel of one evaluation. ``left`` goes down by the verified cost of each straight-line segment and of bulk
-    work."""
+    work.
 
-    __slots__ = ("depth", "left", "limit")
+    Beside fuel it counts what CEL expressions cost in the API server's units: ``cost`` of the expression under way,
+    at most ``cost_limit``, and ``spent`` by all that have ended, at most ``budget`` (Kubernetes: 1,000,000 a call and
+    10,000,000 for all expressions of a policy; None: no limit).
+    """
 
-    def __init__(self, limit: int = 1_000_000) -> None:
+    __slots__ = ("budget", "cost", "cost_limit", "depth", "left", "limit", "spent")
+
+    def __init__(self, limit: int = 1_000_000, *, cost_limit: int | None = None, budget: int | None = None) -> None:
         self.limit = limit
         self.left = limit
+        self.cost = 0
+        self.spent = 0
+        self.cost_limit = UNLIMITED if cost_limit is None else cost_limit
+        self.budget = UNLIMITED if budget is None else budget
         self.depth = 0
         """How many substitutions of texts formed at run time are under way inside one another."""
 

@@ -52,7 +52,6 @@ class _Suspended:
 class _Interpreter:
     def __init__(self, m: VerifiedModule) -> None:
         self._functions = frames_of(m)
-        self._cells = len(m.cells)
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
         frame = self._functions[fn]
@@ -79,7 +78,7 @@ class _Interpreter:
         """Runs until the function returns or asks the host. ``registers`` and ``reply`` go on with a run that asked."""
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
-        cells: list[Any]
+        cells: dict[int, Any]
         frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int]]
         code: Code
         local: list[Value]
@@ -89,7 +88,7 @@ class _Interpreter:
         v: Any
         try:
             if registers is None:
-                cells = [_UNSET] * self._cells
+                cells = {}
                 frames = []
                 code = fn.code or fn.lay_out()
                 pc = 0
@@ -332,7 +331,7 @@ class _Interpreter:
                             del stack[-a:]
                         push(b(*args, meter))
                     else:  # cell
-                        v = cells[a]
+                        v = cells.get(a, _UNSET)
                         if v is not _UNSET:
                             push(v)
                         else:
@@ -348,10 +347,23 @@ class _Interpreter:
                             meter.left -= b.cost
                             if meter.left < 0:
                                 raise OutOfFuel
-                elif op == 56:  # await
+                elif op == 58 or op == 57:  # c_path, j_path, j_root
+                    push(b(root, a))
+                elif op == 59:  # c_select
+                    v = pop()
+                    push(v[a] if type(v) is dict and a in v else b(v, a))
+                elif op == 60:  # local, c_select
+                    v = local[a]
+                    push(v[b] if type(v) is dict and b in v else c(v, b))
+                elif op == 61:  # c_charge
+                    meter.cost += a
+                    push(meter.cost > meter.cost_limit)
+                elif op == 62:  # c_charge, pop
+                    meter.cost += a
+                elif op == 63:  # no operand, with the meter
+                    push(a(meter))
+                else:  # await
                     registers = code, pc, local, stack, loops, cell, frames, cells
                     return _Suspended(HostCall(a, pop(), fn.scope), registers)
-                else:  # j_path, j_root
-                    push(b(root, a))
         except OutOfFuel:
             return exhausted(fn.result, meter)

@@ -37,6 +37,7 @@ class Effect(Enum):
     CONTROL = "control"
     LOCALS = "locals"  # writes a local
     MUTATES = "mutates"  # changes a list or map that the same function made
+    METERS = "meters"  # adds to the cost of an expression
     SUSPENDS = "suspends"
 
 
@@ -209,6 +210,93 @@ OPS: Final[tuple[Op, ...]] = (
         "is an error value of this code",
         tier2="(type({0}) is Err and {0}.code == {a})",
     ),
+    # 40-5F CEL: errors travel as values; an operand that is an error is the result
+    Op(
+        0x40,
+        "c_path",
+        (I_.PATH,),
+        "c_path V",
+        "the value at a constant path of the root by CEL rules: Err where a step is not there or cannot be taken",
+    ),
+    Op(
+        0x41,
+        "c_select",
+        (I_.KEY,),
+        "V c_select V",
+        "field of a map, message or optional value; Err no_such_key when absent, and of anything else",
+        tier2="({0}[{a}] if type({0}) is dict and {a} in {0} else s_c_select({0}, {a}))",
+    ),
+    Op(
+        0x42,
+        "c_has",
+        (I_.KEY,),
+        "V c_has V",
+        "has(): whether a field is there; false of what has no fields, Err of a list",
+        tier2="({a} in {0} if type({0}) is dict else s_c_has({0}, {a}))",
+    ),
+    Op(
+        0x43,
+        "c_and",
+        (),
+        "V V c_and V",
+        "joins two terms of &&, the first not false: false decides, else the first that is no bool is the error",
+        tier2="({1} if {0} is True and ({1} is True or {1} is False) else s_c_and({0}, {1}))",
+    ),
+    Op(
+        0x44,
+        "c_or",
+        (),
+        "V V c_or V",
+        "joins two terms of ||, the first not true: true decides, else the first that is no bool is the error",
+        tier2="({1} if {0} is False and ({1} is True or {1} is False) else s_c_or({0}, {1}))",
+    ),
+    Op(
+        0x45,
+        "c_cond",
+        (),
+        "V c_cond E",
+        "the error of a condition that is no bool: itself, or Err overload",
+    ),
+    Op(
+        0x46,
+        "c_charge",
+        (I_.UINT,),
+        "c_charge B",
+        "adds n units to the cost of the expression; whether that has passed its limit",
+        effect=Effect.METERS,
+    ),
+    Op(
+        0x47,
+        "c_open",
+        (),
+        "c_open I",
+        "begins to count the cost of an expression; the count of the one around it, for c_close",
+        effect=Effect.METERS,
+    ),
+    Op(
+        0x48,
+        "c_close",
+        (),
+        "V I c_close V",
+        "ends the count: the value of the expression, or Err cost when its limit or the budget is passed",
+        effect=Effect.METERS,
+    ),
+    Op(
+        0x49,
+        "c_not",
+        (),
+        "V c_not V",
+        "negation; Err of what is no bool",
+        tier2="(not {0} if {0} is True or {0} is False else s_c_cond({0}))",
+    ),
+    Op(
+        0x4A,
+        "c_whole",
+        (),
+        "V c_whole V",
+        "a list or map just made, or the first error among its elements",
+        fuel=2,
+    ),
     # 60-6F JMESPath: errors travel as values; an operand that is an error is the result
     Op(0x60, "j_field", (I_.KEY,), "V j_field V", "field of a map; Err not_found when absent; null of anything else"),
     Op(0x61, "j_index", (), "V I j_index V", "element of a list; null beyond it and of anything else"),
@@ -287,7 +375,7 @@ OPS: Final[tuple[Op, ...]] = (
         "await",
         (I_.HOST,),
         "V await V",
-        "asks the host and suspends until it answers; only in init functions",
+        "asks the host and suspends until it answers",
         fuel=8,
         effect=Effect.SUSPENDS,
     ),

@@ -6,11 +6,9 @@ reader. The commonest come first, since the loop looks for them in this order.""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, TypeAlias
 
-from vm.functions import resolve
+from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
@@ -27,7 +25,7 @@ RET, EACH, EACH_LIST, CALL, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT = range(24
 ABSENT_NULL, PATH_SET, MOVE, APPEND, APPEND_POP, POP, LEAF, EQUAL_TEXT = range(32, 40)
 TWO, ONE_IMM, ZERO, PUT, PUT_KEY, AS_LIST, TWO_METER, ONE_METER = range(40, 48)
 NEXT_INDEX, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP, CONCAT, CELL = range(48, 56)
-AWAIT, J_PATH = range(56, 58)
+AWAIT, J_PATH, C_PATH, C_SELECT, LOCAL_SELECT, CHARGE, CHARGE_POP, ZERO_METER = range(56, 64)
 
 _ON_LOCALS: Final = frozenset({IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_EMPTY, IF_TEXT, IF, EACH_LIST})
 """Take their operand from local ``a``, or off the stack when ``a`` is -1."""
@@ -163,6 +161,12 @@ class _Layout:
                 self.emit(PATH, m.paths[a])
             case "j_path" | "j_root":
                 self.emit(J_PATH, m.paths[a] if name == "j_path" else (), SEMANTICS["j_path"])
+            case "c_path":
+                self.emit(C_PATH, m.paths[a], SEMANTICS["c_path"])
+            case "c_select":
+                self.emit(C_SELECT, m.constants[a], SEMANTICS["c_select"])
+            case "c_charge":
+                self.emit(CHARGE, a)
             case "get":
                 self.emit(GET, m.constants[a])
             case "as_list":
@@ -222,6 +226,8 @@ class _Layout:
         match len(op.pops), bool(op.imm), op.name in METERED:
             case 0, False, False:
                 self.emit(ZERO, body)
+            case 0, False, True:
+                self.emit(ZERO_METER, body)
             case 1, False, False:
                 self.emit(ONE, body)
             case 1, True, False:
@@ -237,15 +243,13 @@ class _Layout:
 
     def invoke(self, i: int) -> None:
         entry = self.m.intrinsics[self.instrs[i].a]
-        body: Callable[..., Any] = resolve(entry.name)
-        if entry.dynamic:
-            body = partial(body, self.m.lent)
+        body, metered = body_of(entry, self.m.lent)
         n = len(entry.params)
         measured = self.fn.measured.get(i, ())
-        if n in (1, 2) and not (entry.sized or measured or entry.metered):
+        if n in (1, 2) and not (entry.sized or measured or metered):
             self.emit(INVOKE_1 if n == 1 else INVOKE_2, body)
         else:
-            self.emit(INVOKE, (body, n, entry.sized, measured, entry.metered))
+            self.emit(INVOKE, (body, n, entry.sized, measured, metered))
 
     # making it shorter
 
@@ -363,6 +367,8 @@ def _pair(first: Quad, second: Quad) -> tuple[Quad, ...] | None:
             return ((IF_LOCAL_LEAF, (second[1], a), second[2], second[3]),)
         if then == SET:
             return ((MOVE, a, second[1], None),)
+        if then == C_SELECT:
+            return ((LOCAL_SELECT, a, second[1], second[2]),)
     elif number == LOCAL_GET:
         if then == SET:
             return ((FIELD_SET, a, b, second[1]),)
@@ -379,6 +385,8 @@ def _pair(first: Quad, second: Quad) -> tuple[Quad, ...] | None:
         return ((PATH_SET, a, second[1], None),)
     elif number == AS_LIST and then == EACH:
         return ((EACH_LIST, -1, second[2], None),)
+    elif number == CHARGE and then == POP:
+        return ((CHARGE_POP, a, None, None),)
     elif number == APPEND and then == POP:
         return ((APPEND_POP, None, None, None),)
     return None

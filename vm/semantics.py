@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from vm.cel.values import NONE, CelMap, Optional, Record
 from vm.fuel import CHUNK, SIZED, measure
 from vm.host import NOTHING, PASSED, Meter, Outcome, Status
 from vm.intrinsics.text import json_text
 from vm.isa import OPS, Effect
 from vm.values import MISSING, Err, Value, json_equal
 
-METERED: Final = frozenset({"equal", "concat", "to_text"})
+METERED: Final = frozenset({"equal", "concat", "to_text", "c_charge", "c_open", "c_close"})
 
 
 def equal(a: Value, b: Value, meter: Meter) -> bool:
@@ -174,6 +175,115 @@ def err_code(v: Value, code: str) -> bool:
     return type(v) is Err and v.code == code
 
 
+_ABSENT: Final = "no_such_key"
+
+
+def c_path(root: dict[str, Value], keys: tuple[str, ...]) -> Value:
+    """Takes the root as its operand. Its own keys are the variables, engine keys without their mark."""
+    v: Value = root.get(keys[0], MISSING)
+    if v is MISSING:
+        return Err("no_such_attribute", f"no such attribute(s): {keys[0].removeprefix('$')}")
+    for key in keys[1:]:
+        v = c_select(v, key)
+        if type(v) is Err:
+            return v
+    return v
+
+
+def c_select(v: Value, key: str) -> Value:
+    """What cel-go's string qualifier does: of null, texts and numbers the field is not there, a list takes no text."""
+    found: Value = MISSING
+    match v:
+        case dict():
+            found = v.get(key, MISSING)
+        case Err():
+            return v
+        case CelMap():
+            found = v.entries.get(key, (None, MISSING))[1]
+        case Record():
+            found = v.fields.get(key, MISSING)
+        case Optional():
+            inner = v.value if v.value is MISSING else c_select(v.value, key)
+            if inner is MISSING or (type(inner) is Err and inner.code == _ABSENT):
+                return NONE
+            return inner if type(inner) is Err else Optional(inner)
+        case list():
+            return Err("overload", "unsupported index type 'string' in list")
+    return Err(_ABSENT, f"no such key: {key}") if found is MISSING else found
+
+
+def c_has(v: Value, key: str) -> Value:
+    match v:
+        case dict():
+            return key in v
+        case Err():
+            return v
+        case CelMap():
+            return key in v.entries
+        case Record():
+            return key in v.fields
+        case Optional():
+            return v.value is not MISSING and c_has(v.value, key)
+        case list():
+            return Err("overload", "unsupported index type 'string' in list")
+    return False
+
+
+def c_and(a: Value, b: Value) -> Value:
+    """CEL spec § Logical Operators: an error waits for a term that decides; else the first one is the result."""
+    if b is False:
+        return False
+    if a is not True:
+        return c_cond(a)
+    return True if b is True else c_cond(b)
+
+
+def c_or(a: Value, b: Value) -> Value:
+    if b is True:
+        return True
+    if a is not False:
+        return c_cond(a)
+    return False if b is False else c_cond(b)
+
+
+def c_cond(v: Value) -> Err:
+    return v if type(v) is Err else Err("overload", "no such overload")
+
+
+def c_not(v: Value) -> Value:
+    return not v if v is True or v is False else c_cond(v)
+
+
+def c_whole(v: Value) -> Value:
+    """The code that fills the container is as long as it is, so that what this looks through is paid for."""
+    for x in v.values() if type(v) is dict else v if type(v) is list else ():
+        if type(x) is Err:
+            return x
+    return v
+
+
+def c_charge(n: int, meter: Meter) -> bool:
+    meter.cost += n
+    return meter.cost > meter.cost_limit
+
+
+def c_open(meter: Meter) -> int:
+    outer = meter.cost
+    meter.cost = 0
+    return outer
+
+
+def c_close(v: Value, outer: int, meter: Meter) -> Value:
+    cost = meter.cost
+    meter.cost = outer
+    meter.spent += cost
+    if cost > meter.cost_limit:
+        return Err("cost", "operation cancelled: actual cost limit exceeded")
+    if meter.spent > meter.budget:
+        return Err("cost", "running out of cost budget")
+    return v
+
+
 def unknown_key(key: str) -> Err:
     """The error of a query that names a key which is not there, in the reference's words."""
     return Err("not_found", f'Unknown key "{key}" in path')
@@ -283,6 +393,6 @@ _NAMES: Final = {"not": "not_"}
 SEMANTICS: Final[dict[str, Callable[..., Any]]] = {
     op.name: globals()[_NAMES.get(op.name, op.name)]
     for op in OPS
-    if op.effect in (Effect.PURE, Effect.MUTATES) and op.name not in STRUCTURAL
+    if op.effect in (Effect.PURE, Effect.MUTATES, Effect.METERS) and op.name not in STRUCTURAL
 }
 """The function of every computing instruction, by name."""

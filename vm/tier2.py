@@ -18,7 +18,7 @@ from vm.disasm import line_of
 from vm.fuel import exhausted
 from vm.host import Execution, Meter, OutOfFuel
 from vm.interp import Program
-from vm.translator import GLOBALS, UNSET, Translator
+from vm.translator import GLOBALS, SCOPE, Translator
 from vm.verify import VerifiedModule
 
 
@@ -46,7 +46,6 @@ class _Generated:
         self._m = m
         self._globals = dict(GLOBALS)
         self._direct: list[Callable[..., Any] | None] = [None] * len(m.functions)
-        self._cells = len(m.cells)
         self._lock = Lock()
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
@@ -61,14 +60,14 @@ class _Generated:
                 return self._meanwhile.run(fn, root, meter)
             entry = self._prepare(fn)
         try:
-            return entry(root, meter, [UNSET] * self._cells if self._cells else None)
+            return entry(root, meter, {})
         except OutOfFuel:
             return exhausted(self._m.functions[fn].result, meter)
 
     def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
         entry = self._entry(fn)
         function = self._m.functions[fn]
-        cells = [*[UNSET] * self._cells, function.scope]
+        cells = {SCOPE: function.scope}
         try:
             if function.may_suspend:
                 return (yield from entry(root, meter, cells))

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from vm.fuel import CHUNK, SIZED, measure, pairs
-from vm.functions import resolve
+from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
 from vm.isa import Effect
 from vm.semantics import METERED, SEMANTICS
@@ -24,6 +23,8 @@ from vm.values import MISSING, Err
 from vm.verify import VerifiedFunction, VerifiedModule
 
 UNSET: Final = object()
+SCOPE: Final = -1
+"""Where a run that may suspend keeps the scope of its policy among its cells."""
 _MAX_WEIGHT: Final = 40
 """Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
 reading."""
@@ -407,6 +408,23 @@ class Translator:
             self.line(f"{name} = {name}.get({key}, MISSING) if type({name}) is dict else MISSING")
         self.stack.append(_Expr(name))
 
+    def c_path(self, i: int) -> None:
+        """The chain of lookups; what does not lead through maps alone is done again step by step."""
+        self.path(i)
+        name = self.stack[-1].text
+        keys = self.bind(f"r{self.instrs[i].a}", self.m.paths[self.instrs[i].a])
+        self.line(f"if {name} is MISSING: {name} = s_c_path(root, {keys})")
+
+    def metering(self, i: int) -> None:
+        _, op, a, _ = self.instrs[i]
+        operands = [x.text for x in self.take(len(op.pops))]
+        if op.name == "c_charge":
+            self.line(f"meter.cost += {a}")
+            limit = _Expr("(meter.cost > meter.cost_limit)", weight=1)
+            self.stack.append(limit if self.instrs[i + 1].op.name in ("if", "pop") else self.named(limit))
+        else:
+            self.stack.append(self.named(_Expr(f"s_{op.name}({', '.join([*operands, 'meter'])})", weight=1)))
+
     def equal(self, i: int) -> None:
         x, y = self.take(2)
         for one, other in ((x, y), (y, x)):
@@ -450,12 +468,12 @@ class Translator:
                 init = self.m.cells[a]
                 self.calls.append(init)
                 wait = "(yield from " if self.m.functions[init].may_suspend else "("
-                self.line(f"{name} = cells[{a}]")
+                self.line(f"{name} = cells.get({a}, UNSET)")
                 self.line(f"if {name} is UNSET: {name} = cells[{a}] = {wait}f{init}(root, meter, cells))")
             case "await":
                 payload = self.stack.pop()
                 kind = self.bind(f"h{a}", HOST_CALLS[a])
-                self.line(f"{name} = yield HostCall({kind}, {payload.text}, cells[{len(self.m.cells)}])")
+                self.line(f"{name} = yield HostCall({kind}, {payload.text}, cells[{SCOPE}])")
                 self.line(f"measure({name}, meter)")
             case "invoke":
                 self.invoke(i, name)
@@ -469,9 +487,7 @@ class Translator:
     def invoke(self, i: int, name: str) -> None:
         number = self.instrs[i].a
         entry = self.m.intrinsics[number]
-        body: Callable[..., Any] = resolve(entry.name)
-        if entry.dynamic:
-            body = partial(body, self.m.lent)
+        body, metered = body_of(entry, self.m.lent)
         callee = self.bind(f"i{number}", body)
         operands = self.take(len(entry.params))
         measured = self.fn.measured.get(i, ())
@@ -483,7 +499,7 @@ class Translator:
                 self.line(f"if type({x}) in SIZED and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
             for n in measured:
                 self.line(f"measure({operands[n].text}, meter)")
-        args = ", ".join((*(["meter"] if entry.metered else []), *(x.text for x in operands)))
+        args = ", ".join((*(["meter"] if metered else []), *(x.text for x in operands)))
         self.line(f"{name} = {callee}({args})")
 
 
@@ -496,6 +512,8 @@ _EMITTERS: Final[dict[str, Callable[[Translator, int], None]]] = {
     "tee": Translator.tee,
     "path": Translator.path,
     "j_path": Translator.j_path,
+    "c_path": Translator.c_path,
+    **dict.fromkeys(("c_charge", "c_open", "c_close"), Translator.metering),
     "local_get": Translator.local_get,
     "equal": Translator.equal,
     "p_leaf": Translator.leaf,
@@ -504,5 +522,5 @@ _EMITTERS: Final[dict[str, Callable[[Translator, int], None]]] = {
     **dict.fromkeys(("append", "put", "put_key"), Translator.change),
     **dict.fromkeys(("call", "cell", "invoke", "await", "concat", "to_text"), Translator.statement),
 }
-_STATEMENTS: Final = METERED | {"call", "cell", "invoke", "await", "new_list", "new_map", "path"}
+_STATEMENTS: Final = METERED | {"call", "cell", "invoke", "await", "new_list", "new_map", "path", "c_path"}
 """Instructions that always make a statement."""

@@ -219,7 +219,6 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
     )
     verified: dict[int, VerifiedFunction] = {}
     depth: dict[int, int] = {}
-    inits = frozenset(m.cells)
     for root in range(len(m.functions)):
         # Callees first, each function decoded once and only those on the way to it held.
         chain = [] if root in verified else [_Open(m, root, intrinsics)]
@@ -233,7 +232,7 @@ def _functions(m: Module, intrinsics: Sequence[Intrinsic]) -> tuple[VerifiedFunc
                 if depth[n] > MAX_CALL_DEPTH:
                     raise VerifyError("recursion", f"calls go more than {MAX_CALL_DEPTH} deep", fn.name)
                 suspends = top.awaits or any(verified[c].may_suspend for c in top.callees)
-                verified[n] = _function(top, fn, tables, n in inits, suspends)
+                verified[n] = _function(top, fn, tables, suspends)
             elif any(o.number == callee for o in chain):
                 name = m.functions[callee].name
                 raise VerifyError("recursion", f"calls itself by way of {name}", m.functions[top.number].name)
@@ -263,8 +262,8 @@ class _Open:
         self.waiting = iter(sorted(self.callees))
 
 
-def _function(opened: _Open, fn: CodeObject, tables: Tables, init: bool, suspends: bool) -> VerifiedFunction:
-    check_immediates(fn, opened.struct, tables, may_await=init)
+def _function(opened: _Open, fn: CodeObject, tables: Tables, suspends: bool) -> VerifiedFunction:
+    check_immediates(fn, opened.struct, tables)
     facts = Flow(fn, opened.struct, tables).run()
     if facts.max_stack > fn.max_stack:
         raise VerifyError("stack", f"needs {facts.max_stack} values, claims {fn.max_stack}", fn.name)

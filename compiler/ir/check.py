@@ -178,6 +178,8 @@ class _Checker:
                 except KindError as problem:
                     raise self.fail(str(problem)) from None
                 known = self.operands(expr.args, wanted, expr.name, known)
+                if INTRINSICS[expr.name].changes and not self.is_fresh(expr.args[0]):
+                    raise self.fail(f"{expr.name} would change what this function did not make")
                 return INTRINSICS[expr.name].result, known
             case Call():
                 callee = self.functions.get(expr.name)
@@ -225,7 +227,9 @@ class _Checker:
                 isinstance(value, str)
                 if imm is Imm.KEY
                 else type(value) is int and value >= 0
-                if imm in (Imm.UINT, Imm.CELL, Imm.HOST)
+                if imm in (Imm.UINT, Imm.HOST)
+                else self.is_cell(value)
+                if imm is Imm.CELL
                 else True
             )
             if not good:
@@ -234,6 +238,10 @@ class _Checker:
         if row.effect is Effect.MUTATES and not self.is_fresh(expr.args[0]):
             raise self.fail(f"{expr.name} would change what this function did not make")
         return row.pushes[0], known
+
+    def is_cell(self, name: object) -> bool:
+        fn = self.functions.get(name) if isinstance(name, str) else None
+        return fn is not None and fn.role == "cell" and not fn.params
 
     def operands(
         self, args: tuple[Expr, ...], wanted: tuple[str, ...], what: str, known: frozenset[str]
@@ -257,6 +265,8 @@ def _is_fresh(expr: Expr, fresh: AbstractSet[str]) -> bool:
             return True
         case Op("append" | "put" | "put_key"):
             return _is_fresh(expr.args[0], fresh)
+        case Invoke(name, (first, *_)):
+            return INTRINSICS[name].changes and _is_fresh(first, fresh)
         case Local():
             return expr.name in fresh
         case Block():
@@ -335,8 +345,14 @@ def _check_entry(name: str, result: str, functions: Mapping[str, Function], what
 
 
 def callees(fn: Function) -> list[str]:
-    """Names of the functions that a function calls."""
-    return [e.name for e in iter_exprs(fn.body) if isinstance(e, Call)]
+    """Names of the functions that a function calls, and of the cells that it reads."""
+    found: list[str] = []
+    for e in iter_exprs(fn.body):
+        if isinstance(e, Call):
+            found.append(e.name)
+        elif isinstance(e, Op) and e.name == "cell":
+            found.append(e.imm[0])
+    return found
 
 
 def _check_calls(calls: Mapping[str, tuple[str, ...]]) -> None:

@@ -38,7 +38,7 @@ class Load:
 @dataclass(frozen=True, slots=True)
 class Op:
     """An instruction applied to operands; ``imm`` are constants in source form (key text, path tuple, pattern text,
-    n)."""
+    n, of ``cell`` the name of a function of role cell)."""
 
     name: str
     args: tuple[Expr, ...] = ()

@@ -1,6 +1,6 @@
 """Drops what no evaluation reaches: statements behind a return, functions that nobody calls, locals that nobody uses.
 
-A module's roots are the entries of rules and exceptions; a rule itself is never dead, since its outcome shows in
+A module's roots are the entries of rules, queries and exceptions; a rule itself is never dead, since its outcome shows in
 reports.
 """
 
@@ -30,7 +30,7 @@ def dead_code(m: Module) -> Module:
     """The module without unreachable statements, unused functions and unused locals."""
     m = map_functions(m, _function)
     by_name = {fn.name: fn for fn in m.functions}
-    open_ = [rule.entry for policy in m.policies for rule in policy.rules] + [x.entry for x in m.exemptions]
+    open_ = [fn.name for fn in m.functions if fn.role == "entry"] + [x.entry for x in m.exemptions]
     live: set[str] = set()
     while open_:
         name = open_.pop()

@@ -30,7 +30,12 @@ def dedupe(m: Module) -> Module:
             return m
 
         def lead(e: Expr, to: dict[str, str] = renamed) -> Expr:
-            return Call(to[e.name], e.args) if isinstance(e, Call) and e.name in to else e
+            match e:
+                case Call(name, args) if name in to:
+                    return Call(to[name], args)
+                case Op("cell", (), (name,)) if name in to:
+                    return Op("cell", (), (to[name],))
+            return e
 
         m = replace(m, functions=tuple(fn for fn in m.functions if fn.name not in renamed))
         m = map_functions(m, lambda fn, lead=lead: rewrite_function(fn, lead))  # type: ignore[misc]

@@ -20,7 +20,7 @@ from vm.values import MISSING, Err
 _FUEL: Final = 10_000
 _MOST_TEXT: Final = 4096
 """Nodes and characters above which a result is left to be computed at run time."""
-_KEPT: Final = frozenset({"new_list", "new_map", "path", "j_path", "cell", "await"})
+_KEPT: Final = frozenset({"new_list", "new_map", "path", "j_path", "c_path", "cell", "await"})
 _CONSTANTS: Final = {"true": True, "false": False, "null": None, "missing": MISSING}
 _GIVEN_UP: Final = object()
 

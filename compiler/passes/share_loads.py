@@ -168,6 +168,8 @@ def _key(expr: Expr) -> Any:
             return expr.path
         case Op():
             row = BY_NAME[expr.name]
+            if expr.name == "c_path":
+                return (expr.name, *expr.imm[0])
             if row.effect is not Effect.PURE or expr.name in ("cell", "missing", "new_list", "new_map"):
                 return None
             parts = _keys(expr.args)

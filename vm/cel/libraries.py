@@ -6,9 +6,13 @@ from __future__ import annotations
 from typing import Final
 
 from vm.catalogue import Intrinsic
+from vm.cel import lib_build, lib_standard
 from vm.cel.library import Library
 
-LIBRARIES: Final[dict[str, Library]] = {}
+LIBRARIES: Final[dict[str, Library]] = {
+    "standard": lib_standard.LIBRARY,
+    "construction": lib_build.LIBRARY,
+}
 
 
 def intrinsics() -> tuple[Intrinsic, ...]:
@@ -24,7 +28,9 @@ def intrinsics() -> tuple[Intrinsic, ...]:
             f.sized,
             metered=f.metered,
             pure=f.pure,
+            cost="" if f.cost == "one" else f.cost,
+            changes=f.changes,
+            wraps=f.wraps,
         )
-        for library in LIBRARIES.values()
-        for f in library.functions
+        for f in rows()
     )
