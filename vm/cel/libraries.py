@@ -6,13 +6,41 @@ from __future__ import annotations
 from typing import Final
 
 from vm.catalogue import Intrinsic
-from vm.cel import lib_build, lib_standard
-from vm.cel.library import Library
+from vm.cel import (
+    lib_build,
+    lib_encoders,
+    lib_lists,
+    lib_math,
+    lib_optional,
+    lib_regex,
+    lib_sets,
+    lib_standard,
+    lib_strings,
+)
+from vm.cel.library import Function, Library
 
 LIBRARIES: Final[dict[str, Library]] = {
     "standard": lib_standard.LIBRARY,
     "construction": lib_build.LIBRARY,
+    "strings": lib_strings.LIBRARY,
+    "strings.kubernetes": lib_strings.KUBERNETES,
+    "math": lib_math.LIBRARY,
+    "lists": lib_lists.LIBRARY,
+    "sets": lib_sets.LIBRARY,
+    "encoders": lib_encoders.LIBRARY,
+    "regex": lib_regex.LIBRARY,
+    "optional": lib_optional.LIBRARY,
+    "optional.kubernetes": lib_optional.KUBERNETES,
 }
+
+
+def rows() -> tuple[Function, ...]:
+    """The rows of all libraries, those that two share (one name, one body) once."""
+    found: dict[tuple[str, str], Function] = {}
+    for library in LIBRARIES.values():
+        for f in library.functions:
+            found.setdefault((f.intrinsic, f.body), f)
+    return tuple(found.values())
 
 
 def intrinsics() -> tuple[Intrinsic, ...]:

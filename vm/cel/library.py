@@ -39,16 +39,16 @@ class Function:
     ``name`` is the name in the tree: ``contains``, ``math.@max``, operators as cel-go names them (``_+_``, ``@in``).
     ``body`` is ``module:function``, a total function on values: it takes the operands, an ``Err`` among them too, and
     answers a value or an ``Err``; it never raises. What no overload covers ends in
-    :func:`vm.cel.values.no_overload`, which answers the first operand that is an error. Where libraries share a name and
-    number of operands (``indexOf`` of texts and of lists), their rows share symbol and body, and the body takes the
+    :func:`vm.cel.values.no_overload`, which answers the first operand that is an error. Where libraries share a name
+    and number of operands (``indexOf`` of texts and of lists), their rows share symbol and body, and the body takes the
     operands of all: which overload a ``dyn`` operand needs is known at run time alone. ``symbol`` names the intrinsic
     where ``name`` is no word (``add`` for ``_+_``, ``math.max`` for ``math.@max``). ``fuel``, ``sized`` and ``metered``
     are those of :class:`vm.catalogue.Intrinsic`: work that grows with the operands is ``sized`` or ``metered``.
     ``cost`` names a rule of ``vm.cel.costs`` for the API server's units (``one``: one unit a call). ``pure`` is False
     where equal operands may give other answers; ``since`` is the version of the library that brought the function,
-    ``until`` the one that put another in its place (0: none); ``wraps`` True where the result may hold an operand as a whole (an
-    optional value, a list made of operands); ``changes`` True where the body changes its first operand and answers it,
-    which only code that made the operand itself may call.
+    ``until`` the one that put another in its place (0: none). ``wraps`` is True where the result may hold an operand
+    as a whole (an optional value, a list made of operands); ``changes`` True where the body changes its first operand
+    and answers it, which only code that made the operand itself may call.
     """
 
     name: str
@@ -63,6 +63,8 @@ class Function:
     pure: bool = True
     wraps: bool = False
     changes: bool = False
+    since: int = 0
+    until: int = 0
 
     @property
     def operands(self) -> int:
