@@ -34,8 +34,10 @@ def applies(rule: Rule, namespace: str | None) -> Expr:
     if namespace is not None:
         # A namespaced policy is for the objects of its namespace alone.
         terms.append(Op("equal", (Load(("$resource", "metadata", "namespace")), Const(namespace))))
-    if rule.exclude is not None:
-        excluded_when = excluded(rule.exclude)
+    if rule.bound is not None:
+        terms.append(matched(rule.bound))
+    for block in (rule.exclude, rule.released):
+        excluded_when = excluded(block) if block is not None else FALSE
         if excluded_when != FALSE:
             terms.append(negate(excluded_when))
     return all_of(terms)
@@ -72,7 +74,8 @@ def match_keys(block: MatchBlock) -> tuple[MatchKey, ...]:
 
 def reads_namespace_labels(rule: Rule) -> bool:
     """Whether the match or exclude of a rule looks at the labels of the namespace."""
-    filters = (*rule.match.filters, *(rule.exclude.filters if rule.exclude else ()))
+    blocks = (rule.match, rule.exclude, rule.bound, rule.released)
+    filters = tuple(f for block in blocks if block is not None for f in block.filters)
     inner = tuple(f.exclude_resources for f in filters if f.exclude_resources is not None)
     return any(f.namespace_selector is not None for f in (*filters, *inner))
 

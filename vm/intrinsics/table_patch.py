@@ -36,4 +36,23 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         fuel=8,
         metered=True,
     ),
+    Intrinsic(
+        name="patch.apply_configuration",
+        params=("V", "V", "V"),
+        result="V",
+        impl="vm.patch.apply_configuration:apply_configuration",
+        doc="the object with an apply configuration of CEL merged in as server-side apply merges, by the shape of its "
+        "kind, or Err patch",
+        fuel=16,
+        metered=True,
+    ),
+    Intrinsic(
+        name="patch.cel_json",
+        params=("V", "V"),
+        result="V",
+        impl="vm.patch.apply_configuration:json_patches",
+        doc="the object after a list of JSONPatch values of CEL, or Err patch",
+        fuel=16,
+        metered=True,
+    ),
 )

@@ -1,0 +1,150 @@
+"""Mutations of a MutatingAdmissionPolicy: an apply configuration merged into an object as server-side apply merges, and
+a list of ``JSONPatch`` operations. Called by the ``patch`` intrinsics.
+
+``shape`` says how the fields of the kind merge, as far as the expression reaches: ``{"fields": {name: shape}}`` for a
+map, ``{"list": "atomic" | "set" | "map", "keys": […], "item": shape}`` for a list, ``{"atomic": true}`` for a map that
+is replaced whole. What has no shape merges as a plain map, or is replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from vm.cel.native import native
+from vm.cel.values import Record
+from vm.fuel import measure
+from vm.host import Meter
+from vm.patch import json6902
+from vm.values import Err, Value, canonical_key, size
+
+ROOT: Final = "Object"
+_PATCH: Final = "JSONPatch"
+_LITERAL: Final[dict[str, Any]] = {}
+
+
+def apply_configuration(meter: Meter, resource: Value, configuration: Value, shape: Value) -> Value:
+    """The object with the configuration merged in, or an ``Err`` in the API server's words. Neither is changed."""
+    measure(configuration.fields if type(configuration) is Record else configuration, meter)
+    if type(configuration) is Err:
+        return configuration
+    if type(configuration) is not Record or configuration.name != ROOT:
+        return Err("patch", "type mismatch: ApplyConfiguration expression should evaluate to an Object")
+    wrong = _misnamed(configuration, ROOT)
+    if wrong is not None:
+        return Err("patch", f"type mismatch: {wrong}")
+    patch = native(configuration)
+    if type(patch) is Err:
+        return patch
+    atomics = list(_atomics(patch, shape, ""))
+    if atomics:
+        listed = ", ".join(atomics)
+        text = "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+        return Err("patch", text + listed)
+    return _merge(resource, patch, shape)
+
+
+def json_patches(meter: Meter, resource: Value, operations: Value) -> Value:
+    """The object after all operations; as it was where a ``test`` among them does not hold (the API server's rule)."""
+    if type(operations) is Err:
+        return operations
+    if type(operations) is not list:
+        return Err("patch", "type mismatch: JSONPatchType.expression should evaluate to array")
+    steps: list[dict[str, Any]] = []
+    meter.charge(len(operations) * (1 + size(resource) // 64))
+    for operation in operations:
+        if type(operation) is not Record or operation.name != _PATCH:
+            return Err("patch", "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch")
+        value = operation.fields.get("value")
+        if type(value) is Record and (wrong := _misnamed(value, value.name)) is not None:
+            return Err("patch", f"type mismatch: {wrong}")
+        step = native(operation)
+        if type(step) is Err:
+            return step
+        steps.append(step)
+    for n, step in enumerate(steps):
+        if step.get("op") == "test":
+            before = json6902.apply(resource, steps[:n])
+            if type(before) is not Err and type(json6902.apply(before, [step])) is Err:
+                return resource
+    patched = json6902.apply(resource, steps)
+    return Err("patch", f"JSON Patch: {patched.text}") if type(patched) is Err else patched
+
+
+def _misnamed(value: Value, expected: str) -> str | None:
+    """What is wrong with a record whose type is not named as the path of fields that leads to it."""
+    if type(value) is Record:
+        if value.name != expected:
+            return (
+                f'unexpected type name "{value.name}", expected "{expected}", which matches field name path from root'
+                " Object type"
+            )
+        inner = [(v, f"{expected}.{k}") for k, v in value.fields.items()]
+    elif type(value) is list:
+        inner = [(v, expected) for v in value]
+    else:
+        return None
+    return next((wrong for v, name in inner if (wrong := _misnamed(v, name)) is not None), None)
+
+
+def _inner(shape: Value, key: str) -> Value:
+    fields = shape.get("fields")
+    return fields.get(key, _LITERAL) if type(fields) is dict else _LITERAL
+
+
+def _atomics(patch: Value, shape: Value, path: str) -> Iterator[str]:
+    """The paths of what a configuration may not set, since it would replace the whole."""
+    if type(patch) is dict:
+        if shape.get("atomic") is True:
+            yield path
+        for key, value in patch.items():
+            yield from _atomics(value, _inner(shape, key), f"{path}.{key}")
+    elif type(patch) is list:
+        if shape.get("list") == "atomic":
+            yield path
+        for i, value in enumerate(patch):
+            yield from _atomics(value, shape.get("item", _LITERAL), f"{path}[{i}]")
+
+
+def _merge(live: Value, patch: Value, shape: Value) -> Value:
+    if type(live) is dict and type(patch) is dict and shape.get("atomic") is not True:
+        merged = dict(live)
+        for key, value in patch.items():
+            merged[key] = _merge(live[key], value, _inner(shape, key)) if key in live else value
+        return merged
+    if type(live) is list and type(patch) is list and shape.get("list") in ("set", "map"):
+        return _merge_list(live, patch, shape)
+    return patch
+
+
+def _merge_list(live: list[Value], patch: list[Value], shape: Value) -> list[Value]:
+    """Elements by identity (a set: the value, a map: its keys). Those of the object alone stay where they are; at the
+    place of one that both have come the patch's elements up to it, in the patch's order; its new ones end the list."""
+    keys, item = shape.get("keys") or [], shape.get("item", _LITERAL)
+    ours = [_identity(x, keys) for x in live]
+    theirs = [_identity(x, keys) for x in patch]
+    there = dict(zip(reversed(ours), reversed(live), strict=True))
+    wanted = set(theirs)
+    out: list[Value] = []
+    done = 0
+
+    def lay(until: int) -> None:
+        for n in range(done, until):
+            out.append(_merge(there[theirs[n]], patch[n], item) if theirs[n] in there else patch[n])
+
+    for identity, element in zip(ours, live, strict=True):
+        if identity not in wanted:
+            out.append(element)
+            continue
+        shared = next((n for n in range(done, len(theirs)) if theirs[n] in there), None)
+        if shared is not None and theirs[shared] == identity:
+            lay(shared + 1)
+            done = shared + 1
+    lay(len(patch))
+    return out
+
+
+def _identity(element: Value, keys: list[str]) -> Any:
+    if keys and type(element) is dict:
+        return tuple(canonical_key(element.get(k)) for k in keys)
+    return canonical_key(element)
