@@ -8,7 +8,7 @@ map is a :class:`CelMap`. Wrapper messages (``google.protobuf.Int32Value`` …) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, TypeAlias
 
 from vm.values import MISSING, Err, Value
@@ -16,6 +16,11 @@ from vm.values import MISSING, Err, Value
 INT_MIN: Final = -(1 << 63)
 INT_MAX: Final = (1 << 63) - 1
 UINT_MAX: Final = (1 << 64) - 1
+SECOND: Final = 1_000_000_000
+TIME_MIN: Final = -62_135_596_800 * SECOND
+"""0001-01-01T00:00:00Z in nanoseconds."""
+TIME_MAX: Final = 253_402_300_800 * SECOND - 1
+"""9999-12-31T23:59:59.999999999Z in nanoseconds."""
 
 
 class UInt(int):
@@ -26,10 +31,12 @@ class UInt(int):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A point in time: nanoseconds since 1970-01-01T00:00:00Z, of the years 1 to 9999."""
+    """A point in time: nanoseconds since 1970-01-01T00:00:00Z, of the years 1 to 9999. ``offset`` are the seconds east
+    of UTC of the text it was read from: cel-go prints it so, nothing else depends on it."""
 
     CEL_TYPE: ClassVar[str] = "google.protobuf.Timestamp"
     nanos: int
+    offset: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +120,19 @@ _NAMES: Final[dict[type, str]] = {
 def type_name(v: Value) -> str:
     """The name of a value's type as CEL prints it: ``int``, ``map``, ``google.protobuf.Timestamp``."""
     name = _NAMES.get(type(v))
-    return name if name is not None else str(v.CEL_TYPE)
+    return name if name is not None else str(getattr(v, "CEL_TYPE", "dyn"))
+
+
+_DISPATCHING: Final = frozenset({int, UInt, float, str, bytes, list, Timestamp, Duration})
+
+
+def no_operator(name: str, *operands: Value) -> Err:
+    """As :func:`mismatch` for an operator that looks at its first operand: cel-go names the operator
+    (``no such overload: _+_``) where a value of that type has no operators at all."""
+    for x in operands:
+        if type(x) is Err:
+            return x
+    return Err("overload", "no such overload" if type(operands[0]) in _DISPATCHING else f"no such overload: {name}")
 
 
 def no_overload(name: str, *operands: Value) -> Err:
@@ -131,3 +150,11 @@ def mismatch(*operands: Value) -> Err:
         if type(x) is Err:
             return x
     return Err("overload", "no such overload")
+
+
+def first_error(*operands: Value) -> Err | None:
+    """The first operand that is an error."""
+    for x in operands:
+        if type(x) is Err:
+            return x
+    return None

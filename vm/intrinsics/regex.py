@@ -24,7 +24,7 @@ def _options() -> Any:
     return options
 
 
-def _compiled(pattern: str) -> Any:
+def compiled(pattern: str) -> Any:
     """The compiled expression, or the words of what is wrong with it. Long ones are not kept: they may come from the
     objects of strangers."""
     return _short(pattern) if len(pattern) <= 1024 else _short.__wrapped__(pattern)
@@ -43,8 +43,8 @@ def _short(pattern: str) -> Any:
 
 def what_is_wrong(pattern: str) -> str:
     """The words of what is wrong with an expression, empty for one that compiles."""
-    compiled = _compiled(pattern)
-    return compiled if isinstance(compiled, str) else ""
+    expression = compiled(pattern)
+    return expression if isinstance(expression, str) else ""
 
 
 def _text(function: str, position: int, v: Value) -> str | Err:
@@ -63,10 +63,10 @@ def match(pattern: Value, source: Value) -> Value:
     text = _text("regex_match", 2, source)
     if isinstance(text, Err):
         return text
-    compiled = _compiled(pattern)
-    if isinstance(compiled, str):
-        return wrong_value("regex_match", compiled)
-    return compiled.search(text) is not None
+    expression = compiled(pattern)
+    if isinstance(expression, str):
+        return wrong_value("regex_match", expression)
+    return expression.search(text) is not None
 
 
 def replace_all(pattern: Value, source: Value, replacement: Value) -> Value:
@@ -94,14 +94,14 @@ def _replaced(
             return part
     assert isinstance(text, str)
     assert isinstance(put, str)
-    compiled = _compiled(pattern)
-    if isinstance(compiled, str):
-        return wrong_value(function, compiled)
+    expression = compiled(pattern)
+    if isinstance(expression, str):
+        return wrong_value(function, expression)
     expand = expander(put)
     out: list[str] = []
     done, size = 0, 0
     last = -1
-    for found in compiled.finditer(text):
+    for found in expression.finditer(text):
         start, end = found.span()
         if start == end == last:  # an empty match right after another match counts for nothing
             continue
