@@ -33,70 +33,83 @@ def _row(
     return Function(name, overloads, body, doc, symbol, 3, sized, metered=metered, since=since)
 
 
+_ROWS: Final = (
+    _row(
+        "slice",
+        (method("list(T)", "int", "int", to="list(T)"),),
+        _L + "slice_",
+        "the elements from a position to another, which is not included",
+        sized=(0,),
+        metered=False,
+    ),
+    _row(
+        "flatten",
+        (method("list(list(T))", to="list(T)"),),
+        _L + "flatten",
+        "the elements of the lists in a list, one level deep",
+        since=1,
+    ),
+    _row(
+        "flatten",
+        (method("list(dyn)", "int", to="list(dyn)"),),
+        _L + "flatten_deep",
+        "the elements of the lists in a list, n levels deep",
+        since=1,
+    ),
+    _row(
+        "sort",
+        tuple(method(f"list({t})", to=f"list({t})") for t in _SORTABLE),
+        _L + "sort",
+        "the elements in order",
+        since=2,
+    ),
+    _row(
+        "@sortByAssociatedKeys",
+        tuple(method("list(T)", f"list({t})", to="list(T)") for t in _SORTABLE),
+        _L + "sort_by_keys",
+        "the elements in the order of their keys; the macro list.sortBy(x, key) calls it with list.map(x, key)",
+        symbol="sortByAssociatedKeys",
+        since=2,
+    ),
+    _row(
+        "lists.range",
+        (function("int", to="list(int)"),),
+        _L + "range_",
+        "the numbers from 0 to n - 1",
+        since=2,
+    ),
+    _row(
+        "distinct",
+        (method("list(T)", to="list(T)"),),
+        _L + "distinct",
+        "the elements without those that equal one before",
+        since=2,
+    ),
+)
+_REVERSE: Final = (method("list(T)", to="list(T)"),)
+_REVERSED: Final = "the elements in reverse order"
+
 LIBRARY: Final = Library(
     "lists",
     3,
+    (*_ROWS, _row("reverse", _REVERSE, "vm.cel.strings:reverse", _REVERSED, sized=(0,), metered=False, since=2)),
+    "cel-go's functions on lists",
+)
+KUBERNETES: Final = Library(
+    "lists.kubernetes",
+    3,
     (
-        _row(
-            "slice",
-            (method("list(T)", "int", "int", to="list(T)"),),
-            _L + "slice_",
-            "the elements from a position to another, which is not included",
-            sized=(0,),
-            metered=False,
-        ),
-        _row(
-            "flatten",
-            (method("list(list(T))", to="list(T)"),),
-            _L + "flatten",
-            "the elements of the lists in a list, one level deep",
-            since=1,
-        ),
-        _row(
-            "flatten",
-            (method("list(dyn)", "int", to="list(dyn)"),),
-            _L + "flatten_deep",
-            "the elements of the lists in a list, n levels deep",
-            since=1,
-        ),
-        _row(
-            "sort",
-            tuple(method(f"list({t})", to=f"list({t})") for t in _SORTABLE),
-            _L + "sort",
-            "the elements in order",
-            since=2,
-        ),
-        _row(
-            "@sortByAssociatedKeys",
-            tuple(method("list(T)", f"list({t})", to="list(T)") for t in _SORTABLE),
-            _L + "sort_by_keys",
-            "the elements in the order of their keys; the macro list.sortBy(x, key) calls it with list.map(x, key)",
-            symbol="sortByAssociatedKeys",
-            since=2,
-        ),
-        _row(
-            "lists.range",
-            (function("int", to="list(int)"),),
-            _L + "range_",
-            "the numbers from 0 to n - 1",
-            since=2,
-        ),
+        *_ROWS,
         _row(
             "reverse",
-            (method("list(T)", to="list(T)"),),
-            "vm.cel.strings:reverse",
-            "the elements in reverse order",
+            _REVERSE,
+            _L + "reverse",
+            _REVERSED,
             sized=(0,),
             metered=False,
-            since=2,
-        ),
-        _row(
-            "distinct",
-            (method("list(T)", to="list(T)"),),
-            _L + "distinct",
-            "the elements without those that equal one before",
+            symbol="reverse.list",
             since=2,
         ),
     ),
-    "cel-go's functions on lists",
+    "cel-go's functions on lists, beside texts that cannot be reversed",
 )

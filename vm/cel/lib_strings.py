@@ -1,4 +1,7 @@
-"""The table of cel-go's ``strings`` extension: version 4, and version 2 as Kubernetes has it."""
+"""The table of cel-go's ``strings`` extension: version 4, and version 2 as Kubernetes has it.
+
+A position behind the end of the text, given to ``indexOf`` or ``lastIndexOf``, is an error by the tests of the CEL
+specification; cel-go 0.26, and so Kubernetes, answers -1."""
 
 from __future__ import annotations
 
@@ -41,26 +44,12 @@ _ROWS: Final = (
         metered=True,
     ),
     _row(
-        "indexOf",
-        method("string", "string", "int", to="int"),
-        _S + "index_of_from",
-        "the position of the first occurrence at or behind a position, -1 without one",
-        sized=(0, 1),
-    ),
-    _row(
         "lastIndexOf",
         method("string", "string", to="int"),
         _S + "last_index_of",
         "the position of the last occurrence, -1 without one",
         sized=(0, 1),
         metered=True,
-    ),
-    _row(
-        "lastIndexOf",
-        method("string", "string", "int", to="int"),
-        _S + "last_index_of_from",
-        "the position of the last occurrence at or before a position, -1 without one",
-        sized=(0, 1),
     ),
     _row(
         "lowerAscii",
@@ -177,10 +166,46 @@ _ROWS: Final = (
     ),
 )
 
-LIBRARY: Final = Library("strings", 4, released(_ROWS, 4), "cel-go's functions on texts")
+_FROM: Final = method("string", "string", "int", to="int")
+_KIND: Final = (
+    _row(
+        "indexOf",
+        _FROM,
+        _S + "index_of_from",
+        "the position of the first occurrence at or behind a position, -1 without one",
+        sized=(0, 1),
+    ),
+    _row(
+        "lastIndexOf",
+        _FROM,
+        _S + "last_index_of_from",
+        "the position of the last occurrence at or before a position, -1 without one",
+        sized=(0, 1),
+    ),
+)
+_STRICT: Final = (
+    _row(
+        "indexOf",
+        _FROM,
+        _S + "index_of_within",
+        "the position of the first occurrence at or behind a position of the text, -1 without one",
+        sized=(0, 1),
+        symbol="indexOf.strict",
+    ),
+    _row(
+        "lastIndexOf",
+        _FROM,
+        _S + "last_index_of_within",
+        "the position of the last occurrence at or before a position of the text, -1 without one",
+        sized=(0, 1),
+        symbol="lastIndexOf.strict",
+    ),
+)
+
+LIBRARY: Final = Library("strings", 4, released(_ROWS, 4) + _STRICT, "cel-go's functions on texts")
 KUBERNETES: Final = Library(
     "strings.kubernetes",
     2,
-    released(_ROWS, 2),
+    released(_ROWS, 2) + _KIND,
     "cel-go's functions on texts, in the version that Kubernetes has since 1.29",
 )

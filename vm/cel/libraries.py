@@ -26,11 +26,11 @@ LIBRARIES: Final[dict[str, Library]] = {
     "strings.kubernetes": lib_strings.KUBERNETES,
     "math": lib_math.LIBRARY,
     "lists": lib_lists.LIBRARY,
+    "lists.kubernetes": lib_lists.KUBERNETES,
     "sets": lib_sets.LIBRARY,
     "encoders": lib_encoders.LIBRARY,
     "regex": lib_regex.LIBRARY,
     "optional": lib_optional.LIBRARY,
-    "optional.kubernetes": lib_optional.KUBERNETES,
 }
 
 

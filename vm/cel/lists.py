@@ -1,5 +1,5 @@
-"""The bodies of cel-go's ``lists`` and ``sets`` extensions, but ``reverse`` (``vm.cel.strings``). Elements are compared
-as ``==`` compares them."""
+"""The bodies of cel-go's ``lists`` and ``sets`` extensions. Elements are compared as ``==`` compares them. (The
+``reverse`` that takes texts too is in ``vm.cel.strings``.)"""
 
 from __future__ import annotations
 
@@ -111,6 +111,11 @@ def _sorted(meter: Meter, items: list[Value], keys: list[Value]) -> Value:
 
 def _text_size(keys: list[Value]) -> int:
     return sum(map(len, keys)) >> CHUNK if type(keys[0]) in (str, bytes) else 0
+
+
+def reverse(items: Value) -> Value:
+    """``items.reverse()`` of a list alone: the texts of Kubernetes have no ``reverse``."""
+    return items[::-1] if type(items) is list else no_overload("reverse", items)
 
 
 def distinct(meter: Meter, items: Value) -> Value:

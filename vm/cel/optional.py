@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from vm.cel.containers import absent, find, index
+from vm.cel.containers import find, index
 from vm.cel.display import display
 from vm.cel.values import NONE, TIME_MIN, CelMap, Duration, Optional, Record, Timestamp, UInt, no_overload
 from vm.host import Meter
 from vm.values import MISSING, Err, Value
 
 _FALSY: Final = frozenset({type(None), bool, int, UInt, float, str, bytes, list, dict})
-_CONTAINERS: Final = frozenset({dict, list, CelMap, Record})
 
 
 def of(v: Value) -> Value:
@@ -76,15 +75,6 @@ def select(v: Value, key: Value) -> Value:
     if found is MISSING:
         return NONE
     return found if type(found) is Err else Optional(found)
-
-
-def select_strictly(v: Value, key: Value) -> Value:
-    """As :func:`select`, but for a value that holds nothing the error that it has no such key: the CEL specification's
-    tests, and cel-go with ``EnableErrorOnBadPresenceTest``."""
-    held = v.value if type(v) is Optional else v
-    if held is MISSING or type(held) in _CONTAINERS or type(held) is Err or type(key) is Err:
-        return select(v, key)
-    return absent(key)
 
 
 def first(items: Value) -> Value:

@@ -87,6 +87,20 @@ def last_index_of_from(s: Value, part: Value, start: Value) -> Value:
     return no_overload("lastIndexOf", s, part, start)
 
 
+def index_of_within(s: Value, part: Value, start: Value) -> Value:
+    """``s.indexOf(part, start)`` of the CEL specification: a start behind the end is an error."""
+    if type(s) is str and type(part) is str and type(start) is int and part and start > len(s):
+        return _outside(start)
+    return index_of_from(s, part, start)
+
+
+def last_index_of_within(s: Value, part: Value, start: Value) -> Value:
+    """``s.lastIndexOf(part, start)`` of the CEL specification: a start behind the end is an error."""
+    if type(s) is str and type(part) is str and type(start) is int and part and start > len(s):
+        return _outside(start)
+    return last_index_of_from(s, part, start)
+
+
 def _rfind(s: str, part: str, start: int) -> int:
     """``str.rfind`` compares part and text anew at each position (8 s for 200,000 characters of one kind); ``find`` is
     linear, so that long texts are searched backwards by it."""
