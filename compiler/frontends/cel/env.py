@@ -30,3 +30,6 @@ class Env:
     provider: SchemaProvider | None = None
     messages: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
     strict: bool = False
+    kubernetes: bool = False
+    """The API server's further checks: the elements of a list or map literal must be of one type, constant durations,
+    timestamps and regular expressions must be good ones."""

@@ -1,0 +1,614 @@
+"""The type checker: a tree and an environment in, a :class:`Checked` out; ``program`` and ``validate_cel`` call it.
+
+It follows cel-go's checker rule by rule, so that an expression is refused here when the API server refuses it, in the
+same words. What a schema says of a value (``Soft`` types) comes on top: each call is resolved by the API server's types
+first, and then once more by the schema's, which can only give warnings and better types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from compiler.frontends.cel import quantities
+from compiler.frontends.cel.apiserver import further_problems
+from compiler.frontends.cel.ast import (
+    Bind,
+    Call,
+    FieldInit,
+    Ident,
+    ListLit,
+    Literal,
+    Loop,
+    MapLit,
+    Node,
+    Opt,
+    Select,
+    Span,
+    StructLit,
+)
+from compiler.frontends.cel.checked import Checked, Constant, LoopVar, Problem, Variable
+from compiler.frontends.cel.env import Env
+from compiler.frontends.cel.overloads import MAP_INSERT, Match, Signature, index, resolve
+from compiler.frontends.cel.resolve import Names, candidates, is_rooted, qualified, value_type
+from compiler.frontends.cel.soft import hard, has_soft, merged, schema, softened
+from compiler.frontends.cel.suggest import nearest, overload_help
+from compiler.frontends.cel.types import (
+    BOOL,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    INT_OR_STRING,
+    OPTIONAL,
+    QUANTITY_TEXT,
+    UINT,
+    WELL_KNOWN,
+    ListOf,
+    MapOf,
+    Message,
+    Object,
+    Opaque,
+    Param,
+    Soft,
+    Type,
+    TypeOf,
+    format_type,
+    optional_of,
+)
+from compiler.frontends.cel.unify import Unifier, is_dyn, is_dyn_or_error, most_general, parts
+from vm.cel.library import Function
+
+_LOGIC: Final = ("_&&_", "_||_")
+_BRANCHES: Final = frozenset({"_?_:_", "or", "orValue"})
+"""Calls that give one of their operands: where a schema says that these are of different types, nothing is amiss."""
+
+_EQUAL: Final = {"_==_": "false", "_!=_": "true", "@in": "false"}
+_NUMBERS: Final = (INT, UINT, DOUBLE)
+
+_Scope = Mapping[str, tuple[Type, LoopVar]]
+
+
+def check(node: Node, env: Env) -> Checked:
+    """The types and the meaning of every part of an expression; never raises."""
+    c = _Checker(env)
+    c.check(node)
+    types = {i: c.unify.substitute(t, to_dyn=True) for i, t in c.types.items()}
+    problems = c.problems
+    if env.kubernetes and not any(p.level == "error" for p in problems):
+        problems += further_problems(node, types, c.calls)
+    problems.sort(key=lambda p: p.at)
+    return Checked(
+        node,
+        types[node.id],
+        types,
+        c.names,
+        c.calls,
+        c.structs,
+        frozenset(c.namespaced),
+        tuple(dict.fromkeys(problems)),
+    )
+
+
+class _Checker:
+    """One check."""
+
+    __slots__ = (
+        "calls",
+        "env",
+        "index",
+        "known",
+        "names",
+        "namespaced",
+        "problems",
+        "scopes",
+        "structs",
+        "types",
+        "unify",
+    )
+
+    def __init__(self, env: Env) -> None:
+        self.env = env
+        self.index = index(env.libraries)
+        self.known = Names(env)
+        self.unify = Unifier()
+        self.scopes: list[_Scope] = []
+        self.types: dict[int, Type] = {}
+        self.names: dict[int, Variable | LoopVar | Constant] = {}
+        self.calls: dict[int, Function] = {}
+        self.structs: dict[int, str] = {}
+        self.namespaced: set[int] = set()
+        self.problems: list[Problem] = []
+
+    # What every kind of node goes through.
+
+    def check(self, n: Node) -> Type:
+        """Check a node and the nodes in it; its type, with type variables still free."""
+        match n:
+            case Literal(value):
+                t = value_type(value)
+            case Ident():
+                t = self._ident(n)
+            case Select():
+                t = self._select(n)
+            case Call():
+                t = self._call(n)
+            case ListLit():
+                t = self._list(n)
+            case MapLit():
+                t = self._map(n)
+            case StructLit():
+                t = self._struct(n)
+            case Loop():
+                t = self._loop(n)
+            case Bind():
+                t = self._bind(n)
+            case Opt():
+                t = self._opt(n)
+        self.types[n.id] = t
+        return t
+
+    def _now(self, t: Type) -> Type:
+        return self.unify.substitute(t)
+
+    def _show(self, t: Type) -> str:
+        return format_type(self.unify.substitute(hard(t), to_dyn=True))
+
+    def _error(self, kind: str, at: Span, message: str, expected: str = "", help: str = "") -> Type:
+        self.problems.append(Problem(kind, message, at, "error", expected, help))
+        return ERROR
+
+    def _warn(self, kind: str, at: Span, message: str, expected: str = "", help: str = "") -> None:
+        self.problems.append(Problem(kind, message, at, "warning", expected, help))
+
+    @contextmanager
+    def _scope(self, names: _Scope) -> Iterator[None]:
+        self.scopes.append(names)
+        try:
+            yield
+        finally:
+            self.scopes.pop()
+
+    def _local(self, name: str) -> tuple[Type, LoopVar] | None:
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    # Names.
+
+    def _ident(self, n: Ident) -> Type:
+        if not is_rooted(n) and (local := self._local(n.name)) is not None:
+            self.names[n.id] = local[1]
+            return local[0]
+        name = f".{n.name.removeprefix('.')}" if is_rooted(n) else n.name
+        found = self.known.lookup(name)
+        if found is None:
+            return self._undeclared(n.at, name, [*self.known.known(), *(k for s in self.scopes for k in s)])
+        self.names[n.id] = found[1]
+        return found[0]
+
+    def _undeclared(self, at: Span, name: str, near: Sequence[str]) -> Type:
+        message = f"undeclared reference to '{name}' (in container '{self.env.container}')"
+        return self._error("undeclared", at, message, help=nearest(name.removeprefix("."), near))
+
+    def _qualified(self, n: Node) -> str | None:
+        """The name that a chain of selects writes, None where it begins with a loop variable or is no such chain."""
+        found = qualified(n)
+        if found is None:
+            return None
+        ident, name = found
+        if is_rooted(ident):
+            return "." + name
+        return None if self._local(ident.name) is not None else name
+
+    def _select(self, n: Select) -> Type:
+        name = self._qualified(n)
+        if name is not None and (found := self.known.lookup(name)) is not None:
+            self.names[n.id] = found[1]
+            return found[0]
+        t = self._field(n, self._now(self.check(n.of)))
+        return BOOL if n.test else t
+
+    def _field(self, n: Select, of: Type) -> Type:
+        """The type of a field of a value of type ``of``."""
+        lifted, target = _unwrapped(of)
+        match target:
+            case Soft(said):
+                t = self._schema_field(n.at, said, n.name)
+            case MapOf(_, value):
+                t = value
+            case Message() | Object():
+                t = self._declared_field(n, target)
+            case Param():
+                self.unify.assignable(DYN, target)
+                t = DYN
+            case _:
+                t = DYN
+                if not is_dyn_or_error(target):
+                    self._error("type", n.at, f"type '{self._show(target)}' does not support field selection")
+        return optional_of(t) if lifted or n.optional else t
+
+    def _declared_field(self, n: Select, of: Message | Object) -> Type:
+        fields = self.known.fields(of)
+        if fields is None:
+            return self._error("field", n.at, f"unexpected failed resolution of '{of.name}'")
+        t = fields.get(n.name)
+        if t is not None:
+            return t
+        if isinstance(of, Object) and of.open:
+            return DYN
+        return self._error("field", n.at, f"undefined field '{n.name}'", help=nearest(n.name, fields))
+
+    def _schema_field(self, at: Span, of: Type, name: str) -> Type:
+        """A field of a value that a schema knows; where it does not, that is a warning and the value ``dyn``."""
+        lifted, of = _unwrapped(of)
+        t: Type = DYN
+        match of:
+            case Soft(inner):
+                t = self._schema_field(at, inner, name)
+            case MapOf(_, value):
+                t = softened(value)
+            case Object():
+                fields = self.known.fields(of)
+                if fields is not None and name in fields:
+                    t = softened(fields[name])
+                elif fields is not None and not of.open:
+                    self._warn(
+                        "schema", at, f"the schema of {of.name} has no field '{name}'", help=nearest(name, fields)
+                    )
+            case _ if not is_dyn(of):
+                self._warn("schema", at, f"the schema says {_said(of)} here, which has no fields")
+        return softened(optional_of(t)) if lifted else t
+
+    # Calls.
+
+    def _call(self, n: Call) -> Type:
+        args = [self.check(x) for x in n.args]
+        if n.function in _LOGIC:
+            for x, t in zip(n.args, args, strict=True):
+                self._expect(x, t, BOOL)
+            return BOOL
+        if n.target is None:
+            return self._applied(n, self._function(n.function), args, False)
+        prefix = self._qualified(n.target)
+        if prefix is not None and (signatures := self._function(f"{prefix}.{n.function}")) is not None:
+            self.namespaced.add(n.id)
+            return self._applied(n, signatures, args, False)
+        return self._applied(n, self._function(n.function), [self.check(n.target), *args], True)
+
+    def _function(self, name: str) -> tuple[str, tuple[Signature, ...]] | None:
+        for full in candidates(self.env.container, name):
+            if full in self.index:
+                return full, self.index[full]
+        return None
+
+    def _applied(
+        self, n: Call, found: tuple[str, tuple[Signature, ...]] | None, operands: Sequence[Type], member: bool
+    ) -> Type:
+        operands = [self._now(t) for t in operands]
+        if (t := self._quantities(n, operands, member)) is not None:
+            return t
+        if found is None:
+            return self._undeclared(n.at, n.function, [f for f in self.index if f[0] not in "_@!-"])
+        if (
+            n.function == "_[_]"
+            and isinstance(operands[0], Soft)
+            and isinstance(n.args[1], Literal)
+            and isinstance(schema(operands[0]), Object)
+            and isinstance(n.args[1].value, str)
+        ):
+            return self._schema_field(n.at, operands[0].of, n.args[1].value)
+        match = self._resolved(n.at, found[0], found[1], operands, member)
+        if match is None:
+            return ERROR
+        row = match.rows[0]
+        if row is not None and n.function not in ("_[_]", "_[?_]", "_?_:_"):
+            self.calls[n.id] = row
+        return match.result
+
+    def _resolved(
+        self, at: Span, name: str, signatures: Sequence[Signature], operands: Sequence[Type], member: bool
+    ) -> Match | None:
+        """The overload of a function by the plain types, with what the schema's types add to its result."""
+        plain = [hard(t) for t in operands]
+        match = resolve(signatures, plain, member, self.unify)
+        if match is None:
+            message = f"found no matching overload for '{name}' applied to '{self._signature(plain, member)}'"
+            expected, help = overload_help(name, signatures, [self.unify.substitute(t, True) for t in plain], member)
+            self._error("overload", at, message, expected, help)
+            return None
+        if not any(map(has_soft, operands)):
+            return match
+        said = [schema(t) for t in operands]
+        better = self._by_schema(signatures, said, member)
+        if better is None:
+            self._misfit(at, name, said, member)
+            return match
+        return Match(merged(match.result, better.result), better.rows)
+
+    def _by_schema(self, signatures: Sequence[Signature], said: Sequence[Type], member: bool) -> Match | None:
+        """Resolve by the schema's types; no type variable is bound by it."""
+        mark, self.unify.lenient = self.unify.mark(), True
+        match = resolve(signatures, said, member, self.unify)
+        if match is not None:
+            match = Match(self.unify.substitute(match.result, to_dyn=True), match.rows)
+        self.unify.lenient = False
+        self.unify.undo(mark)
+        return match
+
+    def _misfit(self, at: Span, name: str, said: Sequence[Type], member: bool) -> None:
+        if name in _BRANCHES:
+            return
+        if name in _EQUAL:
+            left, right = said
+            if name == "@in":
+                right = right.item if isinstance(right, ListOf) else right.key if isinstance(right, MapOf) else right
+            if (left in _NUMBERS and right in _NUMBERS) or (parts(left) and parts(right)):
+                return
+            if name != "@in" or right is not said[1]:
+                verb = "is never in" if name == "@in" else "is never equal to"
+                what = f"{_said(left)} {verb} {'a collection of ' if name == '@in' else ''}{_said(right)}"
+                self._warn(
+                    "always_false",
+                    at,
+                    f"this is always {_EQUAL[name]}: by the schema, {what}",
+                    help="compare with a value of the same type, or convert one of them",
+                )
+                return
+        applied = self._signature(said, member)
+        self._warn("schema", at, f"by the schema, no overload for '{name}' takes '{applied}'")
+
+    def _signature(self, operands: Sequence[Type], member: bool) -> str:
+        shown = [_said_plainly(self.unify.substitute(t, to_dyn=True)) for t in operands]
+        return f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
+
+    def _quantities(self, n: Call, operands: Sequence[Type], member: bool) -> Type | None:
+        """The type of a call that means quantities, None where it does not."""
+        if self.env.strict:
+            return None
+        found = quantities.meant(n, operands, member)
+        if found is None or found[0] not in self.index:
+            return None
+        name, result = found
+        row = next((s.row for s in self.index[name] if len(s.params) == len(operands)), None)
+        if row is None:
+            return None
+        self.calls[n.id] = row
+        self.problems.append(
+            Problem("quantity", quantities.told(name), n.at, "note", help="--cel-strict reads it as plain CEL does")
+        )
+        return result
+
+    def _expect(self, n: Node, found: Type, wanted: Type) -> None:
+        """Ask that a node is of a type; a schema that says otherwise gives a warning."""
+        if not self.unify.assignable(wanted, hard(self._now(found))):
+            message = f"expected type '{format_type(wanted)}' but found '{self._show(found)}'"
+            self._error("type", n.at, message)
+        elif has_soft(found) and not self._fits_schema(schema(found), wanted):
+            self._warn("schema", n.at, f"the schema says {_said(schema(found))} here, not {format_type(wanted)}")
+
+    def _fits_schema(self, said: Type, wanted: Type) -> bool:
+        mark, self.unify.lenient = self.unify.mark(), True
+        fits = self.unify.assignable(said, wanted)
+        self.unify.lenient = False
+        self.unify.undo(mark)
+        return fits
+
+    # Literals of lists, maps and messages.
+
+    def _joined(self, n: Node, before: Type | None, t: Type) -> Type:
+        """The type of the elements so far and one more."""
+        if before is None:
+            return t
+        if self.unify.assignable(hard(before), hard(t)):
+            if has_soft(before) or has_soft(t):
+                return self._joined_schema(before, t)
+            return most_general(before, t)
+        if not self.env.kubernetes:
+            return DYN
+        message = f"expected type '{self._show(before)}' but found '{self._show(t)}'"
+        return self._error("type", n.at, message, help="elements of one literal must be of one type; dyn(x) takes any")
+
+    def _joined_schema(self, before: Type, t: Type) -> Type:
+        plain = most_general(hard(before), hard(t))
+        a, b = schema(before), schema(t)
+        if a == b or b == QUANTITY_TEXT:
+            return merged(plain, b)
+        return merged(plain, a) if a == QUANTITY_TEXT and self._fits_schema(b, a) else plain
+
+    def _element(self, n: Node, t: Type, optional: bool) -> Type:
+        """The type of what an element ``?x`` holds."""
+        if not optional:
+            return t
+        lifted, inner = _unwrapped(self._now(t))
+        if not lifted and not is_dyn(hard(inner)) and not isinstance(inner, Param):
+            shown = self._show(inner)
+            self._error("type", n.at, f"expected type 'optional_type({shown})' but found '{shown}'")
+        return inner
+
+    def _list(self, n: ListLit) -> Type:
+        item: Type | None = None
+        for i, x in enumerate(n.items):
+            item = self._joined(x, item, self._element(x, self.check(x), i in n.optional))
+        return ListOf(self.unify.fresh() if item is None else self._now(item))
+
+    def _map(self, n: MapLit) -> Type:
+        key: Type | None = None
+        value: Type | None = None
+        for e in n.entries:
+            key = self._joined(e.key, key, self.check(e.key))
+            value = self._joined(e.value, value, self._element(e.value, self.check(e.value), e.optional))
+        if key is None or value is None:
+            return MapOf(self.unify.fresh(), self.unify.fresh())
+        return self._now(MapOf(key, value))
+
+    def _struct(self, n: StructLit) -> Type:
+        found = self.known.message(n.name)
+        if found is None:
+            for f in n.fields:
+                self.check(f.value)
+            return self._undeclared(n.at, n.name, [*WELL_KNOWN, *self.env.messages])
+        name, t = found
+        self.structs[n.id] = name
+        result: Type
+        match t:
+            case TypeOf(Message() as message):
+                result = message
+            case TypeOf(of) if of is not None and self.known.fields_named(name) is not None:
+                result = of
+            case TypeOf():
+                result = self._error("type", n.at, f"'{name}' is not a message type")
+            case _:
+                result = self._error("type", n.at, f"'{self._show(t)}' is not a type")
+        for f in n.fields:
+            self._init(name, f, self.check(f.value))
+        return result
+
+    def _init(self, message: str, f: FieldInit, t: Type) -> None:
+        t = self._element(f.value, t, f.optional)
+        fields = self.known.fields_named(message)
+        if fields is None:
+            self._error("field", f.at, f"unexpected failed resolution of '{message}'")
+            return
+        wanted = fields.get(f.name)
+        if wanted is None:
+            self._error("field", f.at, f"undefined field '{f.name}'", help=nearest(f.name, fields))
+        elif not self.unify.assignable(wanted, hard(t)):
+            message = (
+                f"expected type of field '{f.name}' is '{self._show(wanted)}' but provided type is '{self._show(t)}'"
+            )
+            self._error("type", f.at, message)
+
+    # Macros.
+
+    def _range(self, n: Loop) -> tuple[Type, Type]:
+        """The types of the one variable, or of the first and the second."""
+        of = self._now(self.check(n.over))
+        soft, two = isinstance(of, Soft), n.var2 is not None
+        said = schema(of) if soft else of
+        pair: tuple[Type, Type]
+        match said:
+            case ListOf(item):
+                # `schema` takes the softness of what is within away, which `softened` gives back.
+                pair = (INT, item) if two else (item, DYN)
+            case MapOf(key, value):
+                pair = (key, value)
+            case Object() if soft:
+                return softened(DYN), DYN
+            case Param():
+                self.unify.assignable(DYN, said)
+                return DYN, DYN
+            case _ if is_dyn_or_error(said):
+                return DYN, DYN
+            case _ if soft:
+                self._warn("schema", n.over.at, f"the schema says {_said(said)} here, which has no elements")
+                return DYN, DYN
+            case _:
+                message = f"expression of type '{self._show(of)}' cannot be range of a comprehension"
+                self._error("type", n.over.at, f"{message} (must be list, map, or dynamic)")
+                return ERROR, ERROR
+        return (softened(pair[0]), softened(pair[1])) if soft else pair
+
+    def _loop(self, n: Loop) -> Type:
+        first, second = self._range(n)
+        scope = {n.var: (first, LoopVar(n.id, 0))}
+        if n.var2 is not None:
+            scope[n.var2] = (second, LoopVar(n.id, 1))
+        with self._scope(scope):
+            where = None if n.where is None else self.check(n.where)
+            then = None if n.then is None else self.check(n.then)
+        if n.kind in ("all", "exists"):
+            if n.where is not None and where is not None:
+                self._expect(n.where, where, BOOL)
+            return BOOL
+        result = self._made(n, first, then)
+        if n.where is not None and where is not None:
+            self._chosen(n, where, INT if n.kind == "exists_one" else result)
+        return BOOL if n.kind == "exists_one" else result
+
+    def _made(self, n: Loop, first: Type, then: Type | None) -> Type:
+        """The type of what a loop gathers."""
+        then = DYN if then is None else self._now(then)
+        match n.kind:
+            case "filter":
+                return ListOf(first)
+            case "map" | "transform_list":
+                return ListOf(then)
+            case "transform_map":
+                return MapOf(first, then)
+            case "transform_map_entry":
+                empty = MapOf(self.unify.fresh(), self.unify.fresh())
+                match = self._resolved(n.at, "cel.@mapInsert", MAP_INSERT, [empty, then], False)
+                return ERROR if match is None else match.result
+            case _:
+                return DYN
+
+    def _chosen(self, n: Loop, where: Type, result: Type) -> None:
+        """The condition of a loop that gathers, which is one of ``?:`` to cel-go."""
+        where, said = self._now(where), n.where
+        if said is None:
+            return
+        if not self.unify.assignable(hard(where), BOOL):
+            applied = self._signature([hard(where), hard(result), hard(result)], False)
+            self._error("overload", n.at, f"found no matching overload for '_?_:_' applied to '{applied}'")
+        elif has_soft(where):
+            self._expect(said, where, BOOL)
+
+    def _bind(self, n: Bind) -> Type:
+        t = self.check(n.value)
+        with self._scope({n.var: (t, LoopVar(n.id, 0))}):
+            return self.check(n.body)
+
+    def _opt(self, n: Opt) -> Type:
+        of = self._now(self.check(n.of))
+        lifted, inner = _unwrapped(of)
+        if not lifted:
+            plain = hard(of)
+            inner = DYN
+            if isinstance(of, Param):
+                inner = self.unify.fresh()
+                self.unify.assignable(of, optional_of(inner))
+            elif not is_dyn_or_error(plain):
+                inner = ERROR
+                for name in ("hasValue", "value"):
+                    applied = self._signature([plain], True)
+                    self._error("overload", n.at, f"found no matching overload for '{name}' applied to '{applied}'")
+        with self._scope({n.var: (inner, LoopVar(n.id, 0))}):
+            then = self._now(self.check(n.then))
+        if not n.flat:
+            return optional_of(then)
+        none = optional_of(self.unify.fresh())
+        match = self._resolved(n.at, "_?_:_", self.index["_?_:_"], [BOOL, then, none], False)
+        return ERROR if match is None else match.result
+
+
+def _unwrapped(t: Type) -> tuple[bool, Type]:
+    """Whether a type is an optional, and the type of what it holds (or the type itself)."""
+    match t:
+        case Opaque(name, (of,)) if name == OPTIONAL:
+            return True, of
+        case Soft(Opaque(name, (of,))) if name == OPTIONAL:
+            return True, softened(of)
+        case _:
+            return False, t
+
+
+def _said(t: Type) -> str:
+    """A schema's type in words of the user."""
+    match t:
+        case Object(name):
+            return f"an object ({name})" if name else "an object"
+        case ListOf():
+            return "a list"
+        case MapOf():
+            return "a map"
+        case _ if t in (QUANTITY_TEXT, INT_OR_STRING):
+            return "a quantity" if t == QUANTITY_TEXT else "a number or a string"
+        case _:
+            return f"a value of type {format_type(t)}"
+
+
+def _said_plainly(t: Type) -> str:
+    return "quantity" if t == QUANTITY_TEXT else format_type(t)

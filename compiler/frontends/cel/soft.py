@@ -1,0 +1,77 @@
+"""The two readings of a type that a schema gives.
+
+``hard`` is what the API server's own checker sees: ``dyn`` wherever a schema knew better. ``schema`` is what the schema
+says. A check is made by the first; the second makes warnings, and ``merged`` puts its knowledge into the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compiler.frontends.cel.types import (
+    DOUBLE,
+    DYN,
+    INT_OR_STRING,
+    QUANTITY_TEXT,
+    ListOf,
+    MapOf,
+    Opaque,
+    Soft,
+    Type,
+)
+from compiler.frontends.cel.unify import is_dyn, parts, rebuilt
+
+
+def has_soft(t: Type) -> bool:
+    """Whether a schema had a hand in the type."""
+    return isinstance(t, Soft) or any(map(has_soft, parts(t)))
+
+
+def hard(t: Type) -> Type:
+    """The type without a schema's knowledge."""
+    if isinstance(t, Soft) or t in (QUANTITY_TEXT, INT_OR_STRING):
+        return DYN
+    return _with(t, hard)
+
+
+def schema(t: Type) -> Type:
+    """The type as the schema says. A number of a schema is ``dyn``: JSON does not tell ``3`` from ``3.0``."""
+    if isinstance(t, Soft):
+        return _said(t.of)
+    return _with(t, schema)
+
+
+def _said(t: Type) -> Type:
+    if isinstance(t, Soft):
+        return _said(t.of)
+    if t in (DOUBLE, INT_OR_STRING):
+        return DYN
+    return _with(t, _said)
+
+
+def _with(t: Type, change: Callable[[Type], Type]) -> Type:
+    inner = parts(t)
+    if not inner:
+        return t
+    new = [change(x) for x in inner]
+    return t if all(a is b for a, b in zip(inner, new, strict=True)) else rebuilt(t, new)
+
+
+def softened(t: Type) -> Type:
+    """``t`` as a part of a schema's type."""
+    return t if isinstance(t, Soft) or is_dyn(t) else Soft(t)
+
+
+def merged(plain: Type, said: Type) -> Type:
+    """The plain type, with what the schema says where that is ``dyn``."""
+    if is_dyn(plain):
+        return softened(said)
+    match plain, said:
+        case ListOf(a), ListOf(b):
+            return ListOf(merged(a, b))
+        case MapOf(a, c), MapOf(b, d):
+            return MapOf(merged(a, b), merged(c, d))
+        case Opaque(name, p), Opaque(other, q) if name == other and len(p) == len(q):
+            return Opaque(name, tuple(map(merged, p, q)))
+        case _:
+            return plain
