@@ -25,10 +25,8 @@ NAMES: Final = {
     "RPAR": "')'",
     "LSQB": "'['",
     "RSQB": "']'",
-    "DOT": "'.'",
     "COMMA": "','",
     "COLON": "':'",
-    "QUESTION": "'?'",
     "LESS": "an operator",
     "LESS_EQUAL": "an operator",
     "MORE": "an operator",
@@ -42,13 +40,10 @@ NAMES: Final = {
     "STAR": "an operator",
     "SLASH": "an operator",
     "PERCENT": "an operator",
-    "MINUS": "'-'",
-    "NOT": "'!'",
     "$END": "the end",
 }
-"""The grammar's terminals in words."""
+"""The grammar's terminals in words: those that say most, since more than a handful are not shown."""
 
-_OPERAND: Final = frozenset({"TRUE", "STRING", "INT"})
 _WORDS: Final = {
     "and": "CEL writes 'and' as '&&'",
     "or": "CEL writes 'or' as '||'",
