@@ -1,5 +1,6 @@
 """``make bench``: the engine on both tiers for 9, 10, 100 and 1,000 policies, compile and load time, bundle size,
-``apply`` as a whole process, and the webhook on one core. Prints tables; ``--json FILE`` keeps the figures.
+``apply`` as a whole process, the webhook on one core, and the CEL corpus beside cel-go. Prints tables; ``--json FILE``
+keeps the figures.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sizes", default="10,100,1000", help="sizes of the generated sets, with commas")
     parser.add_argument("--seconds", type=float, default=5.0, help="length of each load run on the webhook")
     parser.add_argument("--no-webhook", action="store_true", help="leave the webhook out")
+    parser.add_argument("--only-cel", action="store_true", help="time the CEL corpus and nothing else")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     args = parser.parse_args(argv)
     folder = reference_folder()
@@ -39,19 +41,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"no reference work at {folder}: set THESMOS_BENCH to its folder", file=sys.stderr)
         return 2
     console = Console()
+    if args.only_cel:
+        figures: Figures = {"cel": _measure_cel(console)}
+        if args.json:
+            args.json.write_text(json.dumps(figures, indent=2) + "\n")
+        return 0
     sets = {"9 ref.": to_text(reference_policies(folder))}
     sets |= {n: to_text(generated_policies(int(n))) for n in args.sizes.split(",")}
     _compile(to_text(generated_policies(9)), "warm-up.yaml")  # grammars and modules load once, the sets are timed warm
-    figures: Figures = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as scratch:
         for name, text in sets.items():
             with console.status(f"measuring {name}"):
                 figures[name] = _measure_set(name, text, folder, Path(scratch), args)
     _print_engine(console, figures)
     _print_processes(console, figures)
+    figures["cel"] = _measure_cel(console)
     if args.json:
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
+
+
+def _measure_cel(console: Console) -> Figures:
+    """The CEL corpus; without the conformance data there is none."""
+    from bench import cel
+
+    with tempfile.TemporaryDirectory() as scratch:
+        timed = cel.measure_corpus(Path(scratch))
+    if not timed:
+        console.print("no conformance data: set THESMOS_CONFORMANCE to its folder to time the CEL corpus")
+        return {}
+    cel.show(console, timed)
+    return dict(cel.summary(timed))
 
 
 def _measure_set(name: str, text: str, folder: Path, scratch: Path, args: argparse.Namespace) -> Figures:
