@@ -39,11 +39,11 @@ def _replaced(meter: Meter, s: str, pattern: str, put: str, count: int) -> Value
     expression = compiled(pattern)
     if type(expression) is Err:
         return expression
-    s = _text(s)
+    s = re2_text(s)
     template: list[str | int] | Err | None = None
     out: list[str] = []
     done = size = 0
-    for found in _matches(meter, expression, s):
+    for found in all_matches(meter, expression, s):
         if count == 0:
             break
         count -= 1
@@ -97,7 +97,7 @@ def extract(meter: Meter, s: Value, pattern: Value) -> Value:
     if type(expression) is Err:
         return expression
     meter.charge(_FUEL)
-    found = expression.search(_text(s))
+    found = expression.search(re2_text(s))
     if found is None:
         return NONE
     if expression.groups:
@@ -112,7 +112,7 @@ def extract_all(meter: Meter, s: Value, pattern: Value) -> Value:
     expression = _with_one_group(pattern)
     if type(expression) is Err:
         return expression
-    found = _matches(meter, expression, _text(s))
+    found = all_matches(meter, expression, re2_text(s))
     if expression.groups:
         return [m.group(1) for m in found if m.group(1)]
     return [m.group() for m in found]
@@ -127,7 +127,7 @@ def _with_one_group(pattern: str) -> Any:
     return expression
 
 
-def _matches(meter: Meter, expression: Any, s: str) -> Iterator[Any]:
+def all_matches(meter: Meter, expression: Any, s: str) -> Iterator[Any]:
     """The matches that Go finds: an empty one right after another counts for nothing."""
     last = -1
     for found in expression.finditer(s):
@@ -139,6 +139,6 @@ def _matches(meter: Meter, expression: Any, s: str) -> Iterator[Any]:
         yield found
 
 
-def _text(s: str) -> str:
+def re2_text(s: str) -> str:
     """RE2 takes no lone surrogate."""
     return s if s.isascii() else s.encode("utf-8", "replace").decode()

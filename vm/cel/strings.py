@@ -50,7 +50,7 @@ def index_of(meter: Meter, s: Value, part: Value) -> Value:
     if type(s) is str and type(part) is str:
         return s.find(part)
     if type(s) is list and type(part) is not Err:
-        meter.charge(len(s) >> 2)
+        meter.charge(len(s))
         return next((i for i, x in enumerate(s) if equal(x, part, meter)), -1)
     return no_overload("indexOf", s, part)
 
@@ -71,7 +71,7 @@ def last_index_of(meter: Meter, s: Value, part: Value) -> Value:
     if type(s) is str and type(part) is str:
         return _rfind(s, part, len(s))
     if type(s) is list and type(part) is not Err:
-        meter.charge(len(s) >> 2)
+        meter.charge(len(s))
         return next((i for i in range(len(s) - 1, -1, -1) if equal(s[i], part, meter)), -1)
     return no_overload("lastIndexOf", s, part)
 
