@@ -49,6 +49,7 @@ from vm.code import (
     build_index,
     uleb,
 )
+from vm.constants import described
 from vm.disasm import BARE
 from vm.functions import INTRINSICS
 from vm.host import HOST_CALLS
@@ -198,10 +199,20 @@ class _Assembler:
         if s.peek() == "e":
             s.word()
             value: Any = Err(*s.value())
+        elif s.peek() == "c":
+            s.word()
+            value = self.special(s)
         else:
             value = s.value()
         self.constants.append(value)
         self.constant_numbers.setdefault(canonical_key(value), len(self.constants) - 1)
+
+    def special(self, s: _Scanner) -> Any:
+        form = s.value()
+        try:
+            return described(form)
+        except ValueError as problem:
+            raise s.fail(str(problem)) from None
 
     def path_line(self, s: _Scanner) -> None:
         self.paths.append(tuple(s.value() if s.peek() == "[" else s.word().split(".")))

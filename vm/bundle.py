@@ -53,7 +53,7 @@ from vm.code import (
     SourceFile,
     UnverifiedModule,
 )
-from vm.packing import PackError, frame_end, pack, unpack
+from vm.packing import Held, PackError, frame_end, pack, unpack
 from vm.values import Err
 
 MAGIC: Final = b"THB1"
@@ -173,7 +173,9 @@ def encode_module(
     if m.debug is not None and not strip:
         sections.append((DEBUG, OPTIONAL, _debug_form(m.debug)))
     try:
-        packed = [[n, flags, pack(form, max_depth=limits.max_depth)] for n, flags, form in sections]
+        packed = [
+            [n, flags, pack(form, max_depth=limits.max_depth, constants=n == CONST)] for n, flags, form in sections
+        ]
         packed += [[n, OPTIONAL, data] for n, data in m.extra]
         packed.sort(key=_section_number)
         body = MAGIC + pack([header, *packed], max_depth=limits.max_depth)
@@ -389,7 +391,7 @@ class _Reader:
     def section(self, number: int, data: bytes) -> Any:
         also: frozenset[type] = frozenset()
         if number == CONST:
-            also = frozenset({Err})
+            also = frozenset({Err, Held})
         elif number == CODE:
             also = frozenset({bytes})
         try:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vm.code import CodeSpan, Debug, Header, Module, build_index
+from vm.constants import describe, holds_special
 from vm.host import HOST_CALLS
 from vm.isa import Imm
 from vm.structure import LOOPS, Instr, VerifyError, decode
@@ -62,7 +63,11 @@ class View:
         match imm:
             case Imm.CONST | Imm.KEY if n < len(self.constants):
                 value = self.constants[n]
-                if type(value) is not Err and self.numbers[Imm.CONST, canonical_key(value)] == n:
+                if (
+                    type(value) is not Err
+                    and not holds_special(value)
+                    and self.numbers[Imm.CONST, canonical_key(value)] == n
+                ):
                     return json.dumps(value)
             case Imm.PATH if n < len(self.paths):
                 path = self.paths[n]
@@ -80,7 +85,7 @@ class View:
                     return name(self.functions[n])
             case Imm.HOST if n < len(HOST_CALLS):
                 return HOST_CALLS[n]
-            case Imm.LOCAL | Imm.UINT | Imm.ARITY | Imm.CELL:
+            case Imm.LOCAL | Imm.UINT | Imm.UNITS | Imm.ARITY | Imm.CELL:
                 return str(n)
         return f"#{n}"
 
@@ -161,7 +166,7 @@ def disassemble(m: Module, *, source: bool = True) -> str:
         if type(value) is Err:
             lines.append(f"const err {json.dumps([value.code, value.text, value.path])}")
         else:
-            lines.append(f"const {json.dumps(value)}")
+            lines.append(f"const {f'cel {json.dumps(describe(value))}' if holds_special(value) else json.dumps(value)}")
     lines.extend(f"path {json.dumps(path)}" for path in m.paths)
     lines.extend(f"pattern {json.dumps(form)}" for form in m.patterns)
     lines.extend(f"import {name(i.name)} {i.version}" for i in m.imports)

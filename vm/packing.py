@@ -6,23 +6,36 @@ caller."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, Final
 
 import msgpack
 
+from vm.constants import describe, described, is_special
 from vm.values import Err, Value
 
 _BIG: Final = 4
 """Extension type of integers beyond 64 bits: two's complement, big-endian, shortest."""
 _ERR: Final = 5
 """Extension type of an error value: [code, text, path]."""
+_SPECIAL: Final = 6
+"""Extension type of a constant that JSON has no form for: its description (``vm.constants``)."""
 _MAX_BIG: Final = 127
 """Bytes of the longest integer: every one has a float near it, so that arithmetic on constants cannot fail."""
-_MAX_EXT: Final = 1 << 15
 _MAX_ITEMS: Final = 1 << 20
 _INT_LOW: Final = -(1 << 63)
 _INT_HIGH: Final = 1 << 64
+
+
+class Held:
+    """A constant that JSON has no form for, between its bytes and its value: so that bytes and non-finite numbers count
+    as constants only where they stand in an extension value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
 
 
 class PackError(ValueError):
@@ -34,10 +47,11 @@ class PackError(ValueError):
         self.detail = detail
 
 
-def pack(value: Value, *, max_depth: int) -> bytes:
-    """Takes JSON values, ``Err`` and bytes. Raises :class:`PackError` for any other value."""
+def pack(value: Value, *, max_depth: int, constants: bool = False) -> bytes:
+    """Takes JSON values, ``Err``, bytes and constants of every kind; among ``constants`` bytes are one of them. Raises
+    :class:`PackError` for any other value."""
     try:
-        return _pack(_sorted(value, max_depth))
+        return _pack(_sorted(value, max_depth, constants))
     except (TypeError, ValueError, OverflowError, UnicodeEncodeError) as problem:
         if isinstance(problem, PackError):
             raise
@@ -45,25 +59,18 @@ def pack(value: Value, *, max_depth: int) -> bytes:
 
 
 def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) -> Value:
-    """``also`` are types allowed beside JSON ones (bytes, ``Err``). Raises :class:`PackError` ``malformed``, ``limit``
-    or ``not_canonical``, and nothing else."""
-    limit = min(len(data), _MAX_ITEMS)
-    try:
-        value = msgpack.unpackb(
-            data,
-            raw=False,
-            strict_map_key=True,
-            ext_hook=_extension,
-            max_str_len=len(data),
-            max_bin_len=len(data),
-            max_array_len=limit,
-            max_map_len=limit,
-            max_ext_len=_MAX_EXT,
-        )
-    except PackError:
-        raise
-    except (ValueError, TypeError, OverflowError, MemoryError, RecursionError, msgpack.UnpackException):
-        raise PackError("malformed", "the bytes are not well formed") from None
+    """``also`` are types allowed beside JSON ones: bytes, ``Err``, :class:`Held` for constants of every kind. Raises
+    :class:`PackError` ``malformed``, ``limit`` or ``not_canonical``, and nothing else."""
+    held = False
+
+    def extension(code: int, content: bytes) -> Any:
+        nonlocal held
+        if code != _SPECIAL:
+            return _extension(code, content)
+        held = True
+        return _held(content, max_depth)
+
+    value = _decoded(data, extension)
     _check(value, max_depth, _JSON | also)
     try:
         same = _pack(value) == data
@@ -71,6 +78,50 @@ def unpack(data: bytes, *, max_depth: int, also: frozenset[type] = frozenset()) 
         same = False
     if not same:
         raise PackError("not_canonical", "the bytes are not the canonical form of what they hold")
+    return _opened(value) if held else value
+
+
+def _decoded(data: bytes, extension: Callable[[int, bytes], Any]) -> Any:
+    limit = min(len(data), _MAX_ITEMS)
+    try:
+        return msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=True,
+            ext_hook=extension,
+            max_str_len=len(data),
+            max_bin_len=len(data),
+            max_array_len=limit,
+            max_map_len=limit,
+            max_ext_len=len(data),
+        )
+    except PackError:
+        raise
+    except (ValueError, TypeError, OverflowError, MemoryError, RecursionError, msgpack.UnpackException):
+        raise PackError("malformed", "the bytes are not well formed") from None
+
+
+def _held(content: bytes, max_depth: int) -> Held:
+    form = _decoded(content, _extension)
+    _check(form, max_depth, _JSON)
+    try:
+        value = described(form)
+    except ValueError as problem:
+        raise PackError("malformed", str(problem)) from None
+    if not is_special(value):
+        raise PackError("malformed", "an extension value is not one of the bundle format")
+    return Held(value)
+
+
+def _opened(value: Value) -> Value:
+    """The value with its constants in place. Its depth was checked."""
+    t = type(value)
+    if t is Held:
+        return value.value
+    if t is list:
+        return [_opened(x) for x in value]
+    if t is dict:
+        return {k: _opened(x) for k, x in value.items()}
     return value
 
 
@@ -79,7 +130,7 @@ def frame_end(data: bytes, start: int) -> int:
     ``malformed``."""
     limit = min(len(data), _MAX_ITEMS)
     unpacker = msgpack.Unpacker(
-        raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=_MAX_EXT
+        raw=False, max_buffer_size=len(data), max_array_len=limit, max_map_len=limit, max_ext_len=len(data)
     )
     try:
         unpacker.feed(memoryview(data)[start:])
@@ -101,6 +152,8 @@ def _encode_special(value: Any) -> Any:
         return msgpack.ExtType(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
     if type(value) is Err:
         return msgpack.ExtType(_ERR, _pack([value.code, value.text, value.path]))
+    if type(value) is Held:
+        return msgpack.ExtType(_SPECIAL, _pack(describe(value.value)))
     raise TypeError("no form in a bundle")
 
 
@@ -116,7 +169,7 @@ def _extension(code: int, data: bytes) -> Any:
     raise PackError("malformed", "an extension value is not one of the bundle format")
 
 
-def _sorted(value: Value, depth: int) -> Value:
+def _sorted(value: Value, depth: int, constants: bool) -> Value:
     """The value with its map keys in sorted order, as it goes into a bundle."""
     t = type(value)
     if t is dict:
@@ -124,21 +177,21 @@ def _sorted(value: Value, depth: int) -> Value:
             raise PackError("limit", "the value is nested too deeply")
         if not all(type(k) is str for k in value):
             raise PackError("malformed", "a map has a key that is no text")
-        return {k: _sorted(value[k], depth - 1) for k in sorted(value)}
+        return {k: _sorted(value[k], depth - 1, constants) for k in sorted(value)}
     if t is list or t is tuple:
         if depth <= 0:
             raise PackError("limit", "the value is nested too deeply")
-        return [_sorted(x, depth - 1) for x in value]
+        return [_sorted(x, depth - 1, constants) for x in value]
+    if is_special(value) and (constants or t is not bytes):
+        _sorted(describe(value), depth, constants)
+        return Held(value)
     _leaf(value)
     return value
 
 
 def _leaf(value: Value) -> None:
     t = type(value)
-    if t is float:
-        if not isfinite(value):
-            raise PackError("malformed", "a number is not finite")
-    elif t is int:
+    if t is int:
         if value.bit_length() > 8 * _MAX_BIG - 1:
             raise PackError("limit", "an integer is too long")
     elif t not in _WRITTEN:

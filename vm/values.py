@@ -116,7 +116,18 @@ def canonical_key(v: Value) -> Any:
         return ("missing",)
     if t is Err:
         return ("e", v.code, v.text, v.path)
+    fields = getattr(v, "__dataclass_fields__", None)
+    if fields is not None:
+        return (t.__name__, *(_field_key(getattr(v, name)) for name in fields))
     return (t.__name__, v)
+
+
+def _field_key(v: Value) -> Any:
+    """The key of a field of a CEL value: the entries of its maps have keys and values of every kind."""
+    t = type(v)
+    if t is dict:
+        return ("m", frozenset((k, _field_key(x)) for k, x in v.items()))
+    return tuple(map(_field_key, v)) if t is tuple else canonical_key(v)
 
 
 def size(v: Value) -> int:

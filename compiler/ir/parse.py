@@ -38,6 +38,7 @@ from compiler.ir.ops import (
     Set,
     Stmt,
 )
+from vm.constants import described
 from vm.isa import BY_NAME, Imm
 from vm.values import MISSING, Err
 
@@ -351,6 +352,12 @@ def _const(r: _Reader) -> Any:
         return MISSING
     if r.take("#error"):
         return Err(*r.json())
+    if r.take("#cel"):
+        form = r.json()
+        try:
+            return described(form)
+        except ValueError:
+            r.fail("the description of a constant")
     return r.json()
 
 

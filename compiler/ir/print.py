@@ -55,6 +55,7 @@ from compiler.ir.ops import (
     Set,
     Stmt,
 )
+from vm.constants import describe, holds_special
 from vm.values import MISSING, Err
 
 WORD: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$./-]*\Z")
@@ -177,7 +178,7 @@ def _const(value: Any) -> str:
         return "#missing"
     if type(value) is Err:
         return f"#error{_json([value.code, value.text, value.path])}"
-    return _json(value)
+    return f"#cel{_json(describe(value))}" if holds_special(value) else _json(value)
 
 
 def _json(value: Any) -> str:

@@ -199,7 +199,7 @@ def test_debug_spans_come_in_fours() -> None:
     assert refusal(with_section(DEBUG, [[], [[1, 2, 3]]])).code == "malformed"
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**2000, "\ud800", {1: 2}, object(), (1j,)])
+@pytest.mark.parametrize("value", [2**2000, "\ud800", {1: 2}, object(), (1j,)])
 def test_what_no_bundle_can_hold_is_refused_on_writing(value: Any) -> None:
     with pytest.raises(BundleError):
         encode_module(Module(constants=(value,)))
