@@ -259,7 +259,7 @@ class _FunctionEmitter:
                 return self.slots[value]
             case Imm.CELL:
                 return self.pools.cells[value]
-            case Imm.UINT | Imm.ARITY | Imm.HOST:
+            case Imm.UINT | Imm.UNITS | Imm.ARITY | Imm.HOST:
                 return int(value)
 
     def choose(self, cond: ir.Expr, then: ir.Expr, other: ir.Expr) -> None:

@@ -31,6 +31,8 @@ MAX_NESTING: Final = 64
 MAX_LOOPS: Final = 18
 """Statically nested loops in one function: CPython compiles 20, two stay for what a code generator may add around."""
 MAX_CALL_DEPTH: Final = 64
+MAX_UNITS: Final = 1 << 32
+"""Cost units that one instruction may charge, and one more."""
 MAX_BUNDLE: Final = 16 * 1024 * 1024
 
 PathKey: TypeAlias = tuple[str, ...]

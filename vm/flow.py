@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from vm.catalogue import Intrinsic
-from vm.code import MAX_STACK, CodeObject
+from vm.code import MAX_STACK, MAX_UNITS, CodeObject
 from vm.host import HOST_CALLS
 from vm.isa import OPS, Effect, Imm, kind_join, kind_le
 from vm.structure import Structure, VerifyError
@@ -98,6 +98,7 @@ _WORDS: Final = {
     Imm.PATH: "path",
     Imm.PATTERN: "pattern",
     Imm.UINT: "number",
+    Imm.UNITS: "number of units",
     Imm.ARITY: "arity",
     Imm.CELL: "cell",
     Imm.HOST: "host call",
@@ -118,6 +119,7 @@ def check_immediates(fn: CodeObject, struct: Structure, tables: Tables) -> None:
         tables.paths,
         tables.patterns,
         MAX_STACK + 1,
+        MAX_UNITS,
         2,
         len(tables.cells),
         len(HOST_CALLS),

@@ -27,6 +27,7 @@ class Imm(Enum):
     PATH = "path"  # index into the paths: a tuple of keys from the root
     PATTERN = "pattern"  # index into the scalar patterns
     UINT = "uint"  # plain number
+    UNITS = "units"  # plain number of cost units
     ARITY = "arity"  # results an IF leaves: 0 or 1
     CELL = "cell"  # context cell
     HOST = "host"  # kind of host call, see vm.host.HOST_CALLS
@@ -260,7 +261,7 @@ OPS: Final[tuple[Op, ...]] = (
     Op(
         0x46,
         "c_charge",
-        (I_.UINT,),
+        (I_.UNITS,),
         "c_charge B",
         "adds n units to the cost of the expression; whether that has passed its limit",
         effect=Effect.METERS,

@@ -106,6 +106,7 @@ _MEANINGS: Final = {
     Imm.PATH: "a path of the module: keys from the root",
     Imm.PATTERN: "a scalar pattern of the module",
     Imm.UINT: f"a number up to {MAX_STACK}",
+    Imm.UNITS: "a number of cost units",
     Imm.ARITY: "0 or 1",
     Imm.CELL: "a context cell of the module",
     Imm.HOST: f"a kind of host call: {', '.join(HOST_CALLS)}",

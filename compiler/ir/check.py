@@ -227,7 +227,7 @@ class _Checker:
                 isinstance(value, str)
                 if imm is Imm.KEY
                 else type(value) is int and value >= 0
-                if imm in (Imm.UINT, Imm.HOST)
+                if imm in (Imm.UINT, Imm.UNITS, Imm.HOST)
                 else self.is_cell(value)
                 if imm is Imm.CELL
                 else True

@@ -1,7 +1,7 @@
 """Drops what no evaluation reaches: statements behind a return, functions that nobody calls, locals that nobody uses.
 
-A module's roots are the entries of rules, queries and exceptions; a rule itself is never dead, since its outcome shows in
-reports.
+A module's roots are the entries of rules, queries and exceptions; a rule itself is never dead, since its outcome shows
+in reports.
 """
 
 from __future__ import annotations

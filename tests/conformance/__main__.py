@@ -13,12 +13,13 @@ from typing import Final
 from runtime.cli.offline import Machine
 from tests.conformance.bugcases import run_bugs
 from tests.conformance.by_reference import ByReference
+from tests.conformance.cel_spec import run_cel_spec
 from tests.conformance.layout import Layout, default_root, slice_patterns
 from tests.conformance.suites import Runner, run_messages, run_seed, run_suite
 from tests.conformance.tables import run_jmespath, run_quantity
 from tests.conformance.tally import Tally, judge, load_expected, reasons, write_expected
 
-SETS: Final = ("seed", "bugs", "kyverno-cli", "policies", "jmespath", "quantity", "messages")
+SETS: Final = ("seed", "bugs", "kyverno-cli", "policies", "jmespath", "quantity", "messages", "cel-spec")
 
 
 def run_sets(layout: Layout, sets: Sequence[str], runner: Runner) -> list[Tally]:
@@ -42,7 +43,14 @@ def _runs(layout: Layout, runner: Runner) -> dict[str, Callable[[], list[Tally]]
         "jmespath": lambda: [run_jmespath(layout)],
         "quantity": lambda: [run_quantity(layout)],
         "messages": lambda: list(run_messages(layout, runner)),
+        "cel-spec": lambda: [run_cel_spec(layout, *_machine(runner))],
     }
+
+
+def _machine(runner: Runner) -> tuple[int, str]:
+    """The level and the tier of the expressions; the other engine has no say in them."""
+    backend = runner.backend
+    return (backend.level, backend.tier) if isinstance(backend, Machine) else (2, "2")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

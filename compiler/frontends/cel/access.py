@@ -44,8 +44,7 @@ def select(scope: Scope, node: Select) -> Low:
 
 def one_step(scope: Scope, low: Low, step: Select) -> Low:
     if step.test:
-        e = ir.Op("c_has", (low.expr,), (step.name,))
-        return over(e, low, boolean=True)
+        return over(ir.Op("c_has", (low.expr,), (step.name,)), low, boolean=True)
     if step.optional:
         e = ir.Invoke("cel.select_optional.2", (low.expr, ir.Const(step.name)))
         return attribute(over(e, low, cost=1), low)
