@@ -21,12 +21,14 @@ __all__ = ["CompileResult", "Options", "PolicyStats", "Stats", "compile_policies
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``strip`` leaves out the debug
+    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``cel_strict`` reads CEL as the API server
+    does, where quantities are texts; ``strip`` leaves out the debug
     section; ``observer`` is told of the module after each pass. Neither it nor ``sign`` changes the code. ``crds`` are
     CustomResourceDefinitions, as JSON, whose kinds are known beside those of Kubernetes."""
 
     level: int = 2
     strict: bool = False
+    cel_strict: bool = False
     strip: bool = False
     sign: Signer | None = None
     observer: Observer | None = field(default=None, compare=False)
@@ -35,13 +37,14 @@ class Options:
     @property
     def fingerprint(self) -> str:
         """What of the options the code depends on, as the bundle's header tells it."""
+        plain = f"O{self.level} cel-strict" if self.cel_strict else f"O{self.level}"
         if not self.crds:
-            return f"O{self.level}"
+            return plain
         from hashlib import sha256
 
         import orjson
 
-        return f"O{self.level} crds {sha256(orjson.dumps(self.crds, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]}"
+        return f"{plain} crds {sha256(orjson.dumps(self.crds, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

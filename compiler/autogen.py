@@ -34,12 +34,15 @@ CONTROLLERS: Final = {
 _CRON: Final = "CronJob"
 _PREFIX: Final = "autogen-"
 _REFERENCE = re.compile(r"(?<!\\)\$\([^ ]*?\)")
-_ROOTS: Final = (
-    (b"request.object.spec", b"request.object.spec.%sspec"),
-    (b"request.oldObject.spec", b"request.oldObject.spec.%sspec"),
-    (b"request.object.metadata", b"request.object.spec.%smetadata"),
-    (b"request.oldObject.metadata", b"request.oldObject.spec.%smetadata"),
+_NAMES: Final = (
+    (b"object.spec", b"object.spec.%sspec"),
+    (b"oldObject.spec", b"oldObject.spec.%sspec"),
+    (b"object.metadata", b"object.spec.%smetadata"),
+    (b"oldObject.metadata", b"oldObject.spec.%smetadata"),
 )
+"""What CEL expressions call the objects, so that in a rule with them every ``object.spec`` moves, in messages and
+literals too (Kyverno quirk)."""
+_ROOTS: Final = tuple((b"request." + old, b"request." + new) for old, new in _NAMES)
 
 
 def expand(policy: Policy) -> tuple[Rule, ...]:
@@ -135,7 +138,7 @@ def _rules_for(rule: Rule, names: tuple[str, ...]) -> Iterator[Rule]:
 def _decoded(raw: dict[str, Json], rule: Rule, path: bytes, origin: Origin) -> Rule:
     """Rewrites the variable paths in the JSON text of a rule and builds the model of what comes out."""
     text = orjson.dumps(raw)
-    for old, new in _ROOTS:
+    for old, new in _NAMES if (raw.get("validate") or {}).get("cel") is not None else _ROOTS:
         text = text.replace(old, new % path)
     return decode_rule(orjson.loads(text), rule.index, rule.pointer, origin)
 
@@ -169,6 +172,10 @@ def _rewritten(
     elif validate.get("anyPattern") is not None:
         kept["anyPattern"] = [_wrap(p, steps) for p in validate["anyPattern"]]
         pivot = "anyPattern"
+    elif validate.get("cel") is not None:
+        # The references of its messages stay: nothing in the rule has gone to another place.
+        out["validate"] = validate
+        return out
     else:
         return None
     if type(message := validate.get("message")) is str:

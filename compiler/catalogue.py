@@ -165,10 +165,14 @@ CODES: Final[dict[str, Code]] = {
     # T124: the parts of a policy that hold CEL
     "T1240": _e("cel checks nothing", "`validate.cel` needs `expressions` or `auditAnnotations`."),
     "T1241": _e("bad variable name", "A variable is named in expressions as `variables.NAME`: a CEL identifier."),
-    "T1242": _e("name given twice", "Variables, conditions and audit annotations have names of their own in their list."),
+    "T1242": _e(
+        "name given twice", "Variables, conditions and audit annotations have names of their own in their list."
+    ),
     "T1243": _e("bad condition name", "Conditions and audit annotations have qualified names, as Kubernetes asks."),
     "T1244": _e("expression is empty", "An expression has a text; one of white space says nothing."),
-    "T1245": _e("parameters not complete", "`paramKind` and `paramRef` stand together, and `paramRef` names parameters."),
+    "T1245": _e(
+        "parameters not complete", "`paramKind` and `paramRef` stand together, and `paramRef` names parameters."
+    ),
     "T1246": _e("too many conditions", "Kubernetes sets bounds to what a policy asks; more is refused."),
     "T1247": _e("celPreconditions without cel", "Other rules have `preconditions`; these are for `validate.cel`."),
     "T1248": _e("parameters of another namespace", "A namespaced policy reads nothing outside its namespace."),

@@ -50,7 +50,7 @@ class Compilation:
         if self.reporter.failed:
             return self.result(None)
         with self.stage("lower"):
-            module = lower(policies, exceptions, self.reporter)
+            module = lower(policies, exceptions, self.reporter, self.schemas, cel_strict=self.options.cel_strict)
         if self.reporter.failed:
             return self.result(None)
         try:

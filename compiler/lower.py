@@ -15,6 +15,7 @@ of a policy             meaning
 ``webhookTimeout``      seconds
 ``background``          ``admission``, ``emitWarning``: booleans
 ``annotations``         ``labels``: maps of texts
+``matchConditions``     of the webhook: list of ``{name, expression}``
 ``file``                where the policy came from
 ======================  ==============================================================================================
 
@@ -27,6 +28,8 @@ of a rule               meaning
 ``allowExistingViolations``  boolean, for validate rules
 ``reportProperties``    map of texts, variables not put in
 ``pointer``             place of the rule in the document
+``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?}``
+``passed``              the message of a pass, where it is not the standing one
 ======================  ==============================================================================================
 
 An exemption has ``apiVersion`` and ``file``.
@@ -46,13 +49,24 @@ from compiler.frontends.rule import RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
 from compiler.ir.build import TRUE, FunctionBuilder, negate
-from compiler.schema.model import ExceptionPolicy, Override, Policy, Rule
+from compiler.schema.kinds import Schemas, provider
+from compiler.schema.model import ExceptionPolicy, Override, Params, Policy, Rule
 
 _AUTOGEN_PREFIXES = ("", "autogen-", "autogen-cronjob-")
 
 
-def lower(policies: Sequence[Policy], exceptions: Sequence[ExceptionPolicy], reporter: Reporter) -> ir.Module:
-    """The IR of policies and exceptions, unoptimised. Errors in variables, patterns and patches go to the reporter."""
+def lower(
+    policies: Sequence[Policy],
+    exceptions: Sequence[ExceptionPolicy],
+    reporter: Reporter,
+    schemas: Schemas | None = None,
+    *,
+    cel_strict: bool = False,
+) -> ir.Module:
+    """The IR of policies and exceptions, unoptimised. Errors in variables, patterns, patches and expressions go to the
+    reporter. ``schemas`` are the kinds that are known (the built-in ones); ``cel_strict`` is plain CEL, where
+    quantities are texts."""
+    schemas = schemas if schemas is not None else provider()
     functions: list[ir.Function] = []
     spans: dict[tuple[int, str], tuple[str, int, int]] = {}
     lowered = []
@@ -62,7 +76,7 @@ def lower(policies: Sequence[Policy], exceptions: Sequence[ExceptionPolicy], rep
             # A rule of autogen is the same text once more: what is wrong in it was said of the rule as written.
             told = reporter if rule.origin == "policy" else None
             frame = frame_of(policy, index, rule, f"p{index}.r{number}", told)
-            functions.append(_entry(frame))
+            functions.append(_entry(frame, functions, schemas, cel_strict))
             rules.append(_rule(rule, frame.builder.name))
             for pointer in sorted(frame.places):
                 span = policy.doc.spans.span(pointer)
@@ -77,7 +91,7 @@ def lower(policies: Sequence[Policy], exceptions: Sequence[ExceptionPolicy], rep
     return ir.Module(tuple(functions), tuple(lowered), tuple(exemptions), spans)
 
 
-def _entry(frame: RuleFrame) -> ir.Function:
+def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel_strict: bool) -> ir.Function:
     rule, b = frame.rule, frame.builder
     condition = applies(rule, frame.policy.namespace if frame.policy.kind == "Policy" else None)
     if condition != TRUE:
@@ -85,9 +99,19 @@ def _entry(frame: RuleFrame) -> ir.Function:
     if reads_namespace_labels(rule):
         text = "failed to match the rule: the labels of the namespace are not known"
         b.ret_if(LABELS_UNKNOWN, ir.Op("o_error", (ir.Const(text),)), frame.at("match"))
+    cel = rule.validate.cel if rule.validate is not None else None
+    if frame.policy.match_conditions or cel is not None:
+        # The front end of CEL is as large as all others together: policies without it do not load it.
+        from compiler.frontends import validate_cel
+    if frame.policy.match_conditions:
+        validate_cel.lower_match_conditions(frame, functions, schemas, frame.policy.match_conditions)
+    if cel is not None and cel.params is not None:
+        validate_cel.await_params(frame)
     preconditions(frame)
     if rule.mutate is not None:
         lower_mutate(frame)
+    elif cel is not None:
+        validate_cel.lower_cel(frame, validate_cel.begin(frame, functions, schemas, strict=cel_strict))
     else:
         lower_validate(frame)
     return b.function()
@@ -106,8 +130,25 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
         if rule.validate.overrides:
             meta["overrides"] = _overrides(rule.validate.overrides)
         meta["allowExistingViolations"] = rule.validate.allow_existing
+        if rule.validate.cel is not None:
+            meta["passed"] = f"Validation rule '{rule.name}' passed."
+            if rule.validate.cel.params is not None:
+                meta["params"] = _params(rule.validate.cel.params)
     if rule.report_properties:
         meta["reportProperties"] = dict(rule.report_properties)
+    return meta
+
+
+def _params(params: Params) -> dict[str, Any]:
+    meta: dict[str, Any] = {"apiVersion": params.api_version, "kind": params.kind}
+    if params.name:
+        meta["name"] = params.name
+    if params.namespace:
+        meta["namespace"] = params.namespace
+    if params.selector is not None:
+        meta["selector"] = params.selector
+    if params.required:
+        meta["required"] = True
     return meta
 
 
@@ -130,6 +171,8 @@ def _policy_meta(policy: Policy) -> dict[str, Any]:
         meta["annotations"] = dict(policy.annotations)
     if policy.labels:
         meta["labels"] = dict(policy.labels)
+    if policy.match_conditions:
+        meta["matchConditions"] = [{"name": c.name, "expression": c.expression} for c in policy.match_conditions]
     return meta
 
 

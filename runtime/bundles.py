@@ -14,7 +14,7 @@ from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
 if TYPE_CHECKING:
     from vm.bundle import Trust
     from vm.code import Module
-    from vm.host import Imports
+    from vm.host import Imports, Meter
 
 FAMILY = b"THB"
 """How bundles of every format start; the reader tells a newer format from a foreign file."""
@@ -50,13 +50,30 @@ def load_module(
 def _interpreter(verified: Any) -> Run:
     from vm.interp import interpret
 
-    return interpret(verified).run
+    return _run_of(interpret(verified), verified)
 
 
 def _generated(verified: Any) -> Run:
     from vm.tier2 import translate
 
-    return translate(verified).run
+    return _run_of(translate(verified), verified)
+
+
+def _run_of(program: Any, verified: Any) -> Run:
+    """How the code of a program is run: what may ask its host goes through the root's."""
+    asking = frozenset(n for n, function in enumerate(verified.functions) if function.may_suspend)
+    plain: Run = program.run
+    if not asking:
+        return plain
+
+    from runtime.host import drive
+
+    def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
+        if entry in asking:
+            return drive(program.start(entry, root, meter), root)
+        return plain(entry, root, meter)
+
+    return run
 
 
 def _generated_later(verified: Any) -> Run:
@@ -64,7 +81,7 @@ def _generated_later(verified: Any) -> Run:
     from vm.interp import interpret
     from vm.tier2 import translate
 
-    return translate(verified, meanwhile=interpret(verified), later=later).run
+    return _run_of(translate(verified, meanwhile=interpret(verified), later=later), verified)
 
 
 def make_imports() -> Imports:

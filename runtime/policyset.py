@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from runtime.match_index import IndexedRule, MatchIndex
+from runtime.params import for_each
 from vm.code import Exemption, Module, Policy, Rule
 from vm.host import Imports, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
@@ -227,12 +228,13 @@ def _policy_info(policy: Policy) -> PolicyInfo:
 
 
 def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tuple[Exemption, Run]]) -> RulePlan:
+    params = rule.meta.get("params")
     return RulePlan(
         policy=policy,
         name=rule.name,
         kind=rule.kind,
         entry=rule.entry,
-        run=run,
+        run=run if params is None else for_each(run, params, policy.namespace),
         action=_action(rule.meta.get("failureAction")),
         overrides=tuple(rule.meta.get("overrides") or ()),
         allow_existing=rule.meta.get("allowExistingViolations") is not False,

@@ -72,10 +72,14 @@ class Request:
         review: Any,
         *,
         namespace_labels: Mapping[str, str] | None = None,
+        namespace_object: Mapping[str, Any] | None = None,
         roles: Iterable[str] = (),
         cluster_roles: Iterable[str] = (),
     ) -> Request:
-        """Decodes an ``AdmissionReview`` (``admission.k8s.io/v1``). Raises :class:`RequestError` for anything else."""
+        """Decodes an ``AdmissionReview`` (``admission.k8s.io/v1``). Raises :class:`RequestError` for anything else.
+
+        ``namespace_object`` is the request's Namespace, None when nothing is known of it.
+        """
         request = _review_request(review)
         kind = _triple(request, "kind", "kind")
         operation = request.get("operation")
@@ -93,11 +97,11 @@ class Request:
         subresource = request.get("subResource") or ""
         if type(subresource) is not str:
             raise RequestError("request.subResource is no text")
-        shown = dict(request)
-        shown["roles"] = list(roles)
-        shown["clusterRoles"] = list(cluster_roles)
+        extended = dict(request)
+        extended["roles"] = list(roles)
+        extended["clusterRoles"] = list(cluster_roles)
         return _build(
-            shown,
+            extended,
             (kind["group"], kind["version"], kind["kind"], subresource),
             operation,
             new,
@@ -105,6 +109,8 @@ class Request:
             _text(user, "username"),
             namespace_labels,
             admission=True,
+            shown=request,
+            namespace_object=namespace_object,
         )
 
     @classmethod
@@ -116,8 +122,10 @@ class Request:
         *,
         user: UserInfo | None = None,
         namespace_labels: Mapping[str, str] | None = None,
+        namespace_object: Mapping[str, Any] | None = None,
         values: Mapping[str, Any] | None = None,
         kind: tuple[str, str, str, str] | None = None,
+        plural: str = "",
     ) -> Request:
         """Makes the request that an offline evaluation stands for.
 
@@ -125,7 +133,8 @@ class Request:
         have existed before), on DELETE the resource is the old object. ``values`` are
         variables by dotted name: they are merged into what policies see, and into the resource where they name a part
         of ``request.object``. ``kind`` (group, version, kind, subresource) replaces the resource's own, for an object
-        that stands for a subresource.
+        that stands for a subresource. Of a namespace that is not given (``namespace_object``) expressions see the name
+        and the labels. ``plural`` is the name of the resource in ``request.resource``.
         """
         request: dict[str, Any] = {"operation": operation, "namespace": _metadata(resource, "namespace")}
         if operation == "DELETE":
@@ -144,9 +153,16 @@ class Request:
             if type(outer["request"]) is not dict:
                 raise RequestError("a value would put something that is no map in the place of request")
         request = outer.pop("request")
+        kind = kind or (*split_api_version(_text(resource, "apiVersion")), _text(resource, "kind"), "")
+        namespace = _metadata(resource, "namespace")
+        if namespace_object is None and namespace:
+            metadata: dict[str, Any] = {"name": namespace}
+            if namespace_labels:
+                metadata["labels"] = dict(namespace_labels)
+            namespace_object = {"metadata": metadata, "spec": {}, "status": {}}
         return _build(
             request,
-            kind or (*split_api_version(_text(resource, "apiVersion")), _text(resource, "kind"), ""),
+            kind,
             operation,
             request.get("object"),
             request.get("oldObject"),
@@ -155,6 +171,8 @@ class Request:
             admission=user is not None,
             extra=outer,
             invented_old=operation == "UPDATE" and old is None,
+            shown=_invented(request, kind, plural, _metadata(resource, "name")),
+            namespace_object=namespace_object,
         )
 
     def patched(self, resource: dict[str, Any]) -> Request:
@@ -164,6 +182,8 @@ class Request:
         root = dict(self.root)
         root["request"] = inner
         root["$resource"] = resource
+        if self.operation != "DELETE":
+            root["$object"] = resource
         root.pop("images", None)
         return Request(
             self.uid,
@@ -189,6 +209,7 @@ class Request:
         inner.pop("oldObject", None)
         root = dict(self.root)
         root |= {"request": inner, "$resource": self.old, "$old": None, "$operation": "CREATE"}
+        root |= {"$object": self.old, "$oldObject": None, "$request": {**root["$request"], "operation": "CREATE"}}
         root.pop("images", None)  # those of the new object
         return Request(
             self.uid,
@@ -219,6 +240,8 @@ def _build(
     admission: bool,
     extra: dict[str, Any] | None = None,
     invented_old: bool = False,
+    shown: dict[str, Any],
+    namespace_object: Mapping[str, Any] | None,
 ) -> Request:
     deleting = operation == "DELETE"
     if deleting and new is None:
@@ -241,7 +264,14 @@ def _build(
         "$admission": admission,
         "$operation": operation,
         "$kind": list(kind),
+        "$object": new,
+        "$oldObject": old,
+        "$request": shown,
     }
+    if not namespace or kind[:3] == ("", "v1", "Namespace"):
+        root["$namespaceObject"] = None
+    elif namespace_object is not None:
+        root["$namespaceObject"] = namespace_object
     if extra:
         root |= extra
     uid = request.get("uid")
@@ -257,6 +287,27 @@ def _build(
         namespace_labels,
         root,
     )
+
+
+def _invented(request: dict[str, Any], kind: tuple[str, str, str, str], plural: str, name: str) -> dict[str, Any]:
+    """The request as expressions of an offline evaluation see it: what Kubernetes would send, with empty texts left
+    out."""
+    group, version, word, sub = kind
+    gvk = {"group": group, "version": version, "kind": word}
+    gvr = {"group": group, "version": version, "resource": plural}
+    shown = {
+        "kind": gvk,
+        "resource": gvr,
+        "subResource": sub,
+        "requestKind": gvk,
+        "requestResource": gvr,
+        "requestSubResource": sub,
+        "name": name,
+        "namespace": request.get("namespace"),
+        "operation": request["operation"],
+    }
+    shown = {key: value for key, value in shown.items() if value}
+    return {**shown, "userInfo": request.get("userInfo") or {}, "dryRun": request.get("dryRun") is True}
 
 
 def _review_request(review: Any) -> dict[str, Any]:

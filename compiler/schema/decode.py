@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from compiler.schema.model import (
     Action,
+    Cel,
+    CelExpression,
     Deny,
     ExceptionPolicy,
     ExceptionRule,
@@ -16,8 +18,10 @@ from compiler.schema.model import (
     MatchBlock,
     Mode,
     Mutate,
+    NamedExpression,
     Origin,
     Override,
+    Params,
     Policy,
     Rule,
     Subject,
@@ -55,6 +59,7 @@ def decode_policy(doc: Document, spec: dict[str, Json]) -> Policy:
         emit_warning=spec.get("emitWarning", False),
         rules=tuple(decode_rule(r, i, f"/spec/rules/{i}") for i, r in enumerate(spec["rules"])),
         doc=doc,
+        match_conditions=_named(webhook.get("matchConditions"), "/spec/webhookConfiguration/matchConditions"),
     )
 
 
@@ -71,7 +76,8 @@ def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "pol
         match=decode_block(raw.get("match") or {}, at + "/match"),
         exclude=decode_block(exclude, at + "/exclude") if exclude else None,
         preconditions=raw.get("preconditions"),
-        validate=_validate(validate) if validate is not None else None,
+        cel_preconditions=_named(raw.get("celPreconditions"), at + "/celPreconditions"),
+        validate=_validate(validate, at + "/validate") if validate is not None else None,
         mutate=Mutate(mutate.get("patchStrategicMerge"), mutate.get("patchesJson6902")) if mutate is not None else None,
         report_properties=dict(raw.get("reportProperties") or {}),
         skip_background_requests=raw.get("skipBackgroundRequests", True),
@@ -139,18 +145,53 @@ def _resources(
     )
 
 
-def _validate(value: dict[str, Json]) -> Validate:
-    deny = value.get("deny")
+def _validate(value: dict[str, Json], at: str) -> Validate:
+    deny, cel = value.get("deny"), value.get("cel")
     action: Action | None = value.get("failureAction")
     return Validate(
         message=value.get("message"),
         pattern=value.get("pattern"),
         any_pattern=value.get("anyPattern"),
         deny=Deny(deny.get("conditions")) if deny is not None else None,
+        cel=_cel(cel, at + "/cel") if cel is not None else None,
         failure_action=action,
         overrides=_overrides(value.get("failureActionOverrides")),
         allow_existing=value.get("allowExistingViolations", True),
     )
+
+
+def _cel(value: dict[str, Json], at: str) -> Cel:
+    return Cel(
+        expressions=tuple(
+            CelExpression(e["expression"], e.get("message"), e.get("messageExpression"), f"{at}/expressions/{i}")
+            for i, e in enumerate(value.get("expressions") or ())
+        ),
+        variables=_named(value.get("variables"), at + "/variables"),
+        params=_params(value.get("paramKind"), value.get("paramRef")),
+        audit_annotations=_named(
+            value.get("auditAnnotations"), at + "/auditAnnotations", name="key", expression="valueExpression"
+        ),
+    )
+
+
+def _params(kind: dict[str, Json] | None, ref: dict[str, Json] | None) -> Params | None:
+    """The parameters of a rule; as in Kyverno a kind without a reference asks for none."""
+    if not kind or not ref:
+        return None
+    return Params(
+        api_version=kind.get("apiVersion") or "",
+        kind=kind.get("kind") or "",
+        name=ref.get("name") or "",
+        namespace=ref.get("namespace") or "",
+        selector=ref.get("selector"),
+        required=ref.get("parameterNotFoundAction") == "Deny",
+    )
+
+
+def _named(
+    entries: list[dict[str, Json]] | None, at: str, *, name: str = "name", expression: str = "expression"
+) -> tuple[NamedExpression, ...]:
+    return tuple(NamedExpression(e[name], e[expression], f"{at}/{i}/{expression}") for i, e in enumerate(entries or ()))
 
 
 def _overrides(entries: list[dict[str, Json]] | None) -> tuple[Override, ...]:

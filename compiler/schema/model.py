@@ -102,8 +102,76 @@ class Deny:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedExpression:
+    """A CEL expression with a name: a variable, a precondition, a match condition or (by its key) an audit annotation.
+
+    ``pointer`` is the place of the expression's text in the document.
+    """
+
+    name: str
+    expression: str
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CelExpression:
+    """One check of ``validate.cel``; ``message`` is its own, None or empty for the rule's. ``pointer`` is the place of
+    the entry."""
+
+    expression: str
+    message: str | None = None
+    message_expression: str | None = None
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Which objects a rule sees as ``params``: a kind, and a name or a label selector.
+
+    ``namespace`` empty: that of the resource, for a kind that has namespaces. ``required``: a rule without any
+    parameter is an error (``parameterNotFoundAction: Deny``).
+    """
+
+    api_version: str
+    kind: str
+    name: str = ""
+    namespace: str = ""
+    selector: dict[str, Json] | None = None
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cel:
+    """``validate.cel``: every expression must hold, in order. ``params`` None: the rule has none."""
+
+    expressions: tuple[CelExpression, ...]
+    variables: tuple[NamedExpression, ...] = ()
+    params: Params | None = None
+    audit_annotations: tuple[NamedExpression, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CelMutation:
+    """One mutation of a MutatingAdmissionPolicy: an expression that gives an ``Object`` to merge, or a list of
+    ``JSONPatch`` operations. ``pointer`` is the place of its text."""
+
+    patch_type: Literal["ApplyConfiguration", "JSONPatch"]
+    expression: str
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CelMutate:
+    """The mutations of a MutatingAdmissionPolicy, each on what the one before left."""
+
+    mutations: tuple[CelMutation, ...]
+    variables: tuple[NamedExpression, ...] = ()
+    params: Params | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Validate:
-    """The validate part of a rule. At most one of ``deny``, ``pattern``, ``any_pattern`` is set.
+    """The validate part of a rule. At most one of ``cel``, ``deny``, ``pattern``, ``any_pattern`` is set.
 
     ``failure_action`` and ``overrides`` are those of the rule alone; the policy's come after them (semantics §23).
     """
@@ -112,6 +180,7 @@ class Validate:
     pattern: Json = None
     any_pattern: list[Json] | None = None
     deny: Deny | None = None
+    cel: Cel | None = None
     failure_action: Action | None = None
     overrides: tuple[Override, ...] = ()
     allow_existing: bool = True
@@ -123,6 +192,7 @@ class Mutate:
 
     patch_strategic_merge: Json = None
     patches_json6902: str | None = None
+    cel: CelMutate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +202,7 @@ class Rule:
     ``raw`` is the whole rule as normalised JSON (what variables of a mutate rule are substituted in). ``pointer`` is
     the place of the rule it came from in the document (``/spec/rules/0``); in an autogen rule pointers below it need
     not be there, the source map then answers with the nearest place above. ``index`` counts the rules as written,
-    from 0.
+    from 0. ``bound`` and ``released`` are what the binding of an admission policy matches besides, and excludes.
     """
 
     name: str
@@ -142,7 +212,10 @@ class Rule:
     origin: Origin
     match: MatchBlock
     exclude: MatchBlock | None = None
+    bound: MatchBlock | None = None
+    released: MatchBlock | None = None
     preconditions: Json = None
+    cel_preconditions: tuple[NamedExpression, ...] = ()
     validate: Validate | None = None
     mutate: Mutate | None = None
     report_properties: dict[str, str] = field(default_factory=dict)
@@ -153,7 +226,7 @@ class Rule:
 class Policy:
     """A ClusterPolicy or Policy with every default filled in. ``webhook_timeout`` is in seconds."""
 
-    kind: Literal["ClusterPolicy", "Policy"]
+    kind: Literal["ClusterPolicy", "Policy", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"]
     api_version: str
     name: str
     namespace: str
@@ -169,6 +242,7 @@ class Policy:
     emit_warning: bool
     rules: tuple[Rule, ...]
     doc: Document
+    match_conditions: tuple[NamedExpression, ...] = ()
 
     @property
     def key(self) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
-from compiler.schema import condition_rules, match_rules, patch_rules, pattern_rules
+from compiler.schema import cel_rules, condition_rules, match_rules, patch_rules, pattern_rules
 from compiler.source import Document, pointer
 
 Json: TypeAlias = Any
@@ -146,6 +146,9 @@ def check_policy(doc: Document, kind: str, spec: dict[str, Json], reporter: Repo
         match_rules.check_overrides(
             doc, spec.get("validationFailureActionOverrides"), "/spec/validationFailureActionOverrides", reporter
         )
+    if conditions := (spec.get("webhookConfiguration") or {}).get("matchConditions"):
+        at = "/spec/webhookConfiguration/matchConditions"
+        cel_rules.check_conditions(doc, conditions, at, reporter, qualified=True)
     _controllers(doc, reporter)
     first: dict[str, int] = {}
     for i, rule in enumerate(rules):
@@ -219,6 +222,7 @@ def _rule(doc: Document, kind: str, spec: dict[str, Json], rule: dict[str, Json]
     match_rules.check_rule(doc, kind, rule, at, background, reporter)
     if (conditions := rule.get("preconditions")) is not None:
         condition_rules.check(doc, conditions, at + "/preconditions", reporter)
+    cel_rules.check_rule(doc, rule, at, reporter)
     if (validate := rule.get("validate")) is not None:
         _validate(doc, kind, validate, at + "/validate", reporter)
     if (mutate := rule.get("mutate")) is not None:

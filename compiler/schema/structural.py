@@ -41,6 +41,11 @@ _ELEMENTS: Final = {
     "removeResources": "an element of removeResources",
     "failureActionOverrides": "the override",
     "validationFailureActionOverrides": "the override",
+    "expressions": "the expression",
+    "variables": "the variable",
+    "auditAnnotations": "the audit annotation",
+    "celPreconditions": "the precondition",
+    "matchConditions": "the match condition",
 }
 """What an element of a list field is called."""
 

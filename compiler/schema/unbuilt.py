@@ -33,8 +33,8 @@ KINDS: Final = frozenset(
 )
 """Kinds of policies that a later version runs."""
 
-_RULE: Final = ("context", "celPreconditions", "imageExtractors", "generate", "verifyImages", "cleanup")
-_VALIDATE: Final = ("cel", "podSecurity", "foreach", "manifests", "assert")
+_RULE: Final = ("context", "imageExtractors", "generate", "verifyImages", "cleanup")
+_VALIDATE: Final = ("podSecurity", "foreach", "manifests", "assert")
 _MUTATE: Final = ("targets", "foreach")
 
 
@@ -50,8 +50,6 @@ def refuse_parts(doc: Document, spec: dict[str, Any], reporter: Reporter) -> Non
         if value not in (None, [], {}, False):
             reporter.error("T0901", doc.spans.key_span(at), f"not built yet: {name}")
 
-    webhook = spec.get("webhookConfiguration") or {}
-    refuse(webhook.get("matchConditions"), "/spec/webhookConfiguration/matchConditions", "matchConditions")
     for i, rule in enumerate(spec["rules"]):
         at = f"/spec/rules/{i}"
         for name in _RULE:

@@ -56,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given.add_argument(
         "--exceptions-with-resources", action="store_true", help="take the exceptions among the resources"
     )
+    given.add_argument(
+        "--param-resource", "--param-resources", dest="params", action="append", default=[], metavar="PATH",
+        help="objects that CEL rules may see as params",
+    )  # fmt: skip
+    given.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
     given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
     shown = parser.add_argument_group("output")
@@ -131,6 +136,8 @@ def run(args: argparse.Namespace) -> int:
     resources, dropped = without_duplicates(read_resources([*paths, *([STDIN] if args.stdin else [])]))
     for name in dropped:
         print(f"warning: resource {name} is given twice, the first one counts", file=sys.stderr)
+    params = [part for given in args.params for part in given.split(",") if part]
+    values = values.with_objects(resources, read_resources(params))
     policies = load(args)
     if args.exceptions_with_resources:
         resources = [r for r in resources if r.get("kind") != "PolicyException"]
@@ -184,7 +191,12 @@ def load(args: argparse.Namespace) -> Policies:
         raise Problem(_refusal(len(errors)), render_all(errors, texts))
     try:
         policies = load_policies(
-            files, bundles=[read_file(b) for b in bundles], exceptions=exceptions, tier=args.tier, at_once=True
+            files,
+            bundles=[read_file(b) for b in bundles],
+            exceptions=exceptions,
+            tier=args.tier,
+            at_once=True,
+            cel_strict=args.cel_strict,
         )
     except (BundleError, VerifyError) as error:
         raise BundleProblem(f"{', '.join(map(str, bundles)) or 'compiled policies'}: {error}") from None

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strip", action="store_true", help="leave out the debug section (policy lines in inspect)")
     parser.add_argument("-O", dest="level", type=int, choices=(0, 1, 2), default=2, help="optimisation level")
     parser.add_argument("--strict", action="store_true", help="make errors of warnings")
+    parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="print the IR after this pass"
     )
@@ -60,7 +61,14 @@ def run(args: argparse.Namespace) -> int:
             result = None
             diagnostics = tuple(read_diagnostics)
         else:
-            options = Options(level=args.level, strict=args.strict, strip=args.strip, sign=signer, observer=observer)
+            options = Options(
+                level=args.level,
+                strict=args.strict,
+                cel_strict=args.cel_strict,
+                strip=args.strip,
+                sign=signer,
+                observer=observer,
+            )
             result = compile_policies(documents, options=options)
             diagnostics = (*read_diagnostics, *result.diagnostics)
     observer.finish()

@@ -7,7 +7,7 @@ by name and leaves the others standing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,8 +15,13 @@ from runtime.cli.files import PolicyFile, identity
 from runtime.cli.problem import Problem
 from runtime.cli.values import NO_VALUES, Values, operation_of
 from runtime.engine import Engine, RuleResult
+from runtime.host import KEY as HOST
+from runtime.params import CALL as PARAMS
+from runtime.params import Query, chosen, query_of
 from runtime.policyset import PolicyInfo, PolicySet, Tier
 from runtime.request import Request, RequestError, UserInfo, split_api_version
+from vm.host import HostCall
+from vm.values import Err, Value
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
@@ -85,9 +90,10 @@ class Machine:
 
     tier: Tier = "2"
     level: int = 2
+    cel_strict: bool = False
 
     def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
-        return load_policies(files, exceptions=exceptions, tier=self.tier, level=self.level)
+        return load_policies(files, exceptions=exceptions, tier=self.tier, level=self.level, cel_strict=self.cel_strict)
 
     def evaluate(
         self,
@@ -102,19 +108,22 @@ class Machine:
 
 MACHINE: Final = Machine()
 
-_bundles: dict[tuple[str, int, int], tuple[bytes | None, tuple[Any, ...]]] = {}
-"""Compiled documents by (digest of the file, position, level): a test suite names the same policy file many times."""
+_bundles: dict[tuple[str, int, int, bool], tuple[bytes | None, tuple[Any, ...]]] = {}
+"""Compiled documents by (digest of the file, position, level, plain CEL): a test suite names one file many
+times."""
 
 
-def compile_document(document: Document, level: int = 2) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
+def compile_document(
+    document: Document, level: int = 2, *, cel_strict: bool = False
+) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
     """One document's bundle (None when it is refused) and its diagnostics; kept for the life of the process."""
     from compiler import Options, compile_policies
 
     digest = hashlib.sha256(f"{document.origin}\0{document.text}".encode("utf-8", "surrogatepass")).hexdigest()
-    key = (digest, document.index, level)
+    key = (digest, document.index, level, cel_strict)
     known = _bundles.get(key)
     if known is None:
-        result = compile_policies([document], options=Options(level=level))
+        result = compile_policies([document], options=Options(level=level, cel_strict=cel_strict))
         known = (result.bundle, tuple(result.diagnostics))
         _bundles[key] = known
     return known
@@ -128,6 +137,7 @@ def load_policies(
     tier: Tier = "2",
     level: int = 2,
     at_once: bool = False,
+    cel_strict: bool = False,
 ) -> Policies:
     """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
 
@@ -139,7 +149,7 @@ def load_policies(
     count = 0
     documents = [d for file in files for d in file.documents]
     for document in [*documents, *exceptions]:
-        bundle, found = compile_document(document, level)
+        bundle, found = compile_document(document, level, cel_strict=cel_strict)
         diagnostics += found
         if document.value.get("kind") == "PolicyException":
             count += 1
@@ -196,13 +206,42 @@ def offline_request(
         if (sub.group, sub.version, sub.kind) == (group, version, kind):
             full_kind = (*sub.parent, sub.name)
     try:
-        return Request.from_resource(
+        request = Request.from_resource(
             resource,
             operation,
             user=user,
             namespace_labels=values.labels(namespace) or {},  # offline, what no values file says is not there
+            namespace_object=values.namespaces.get(namespace),
             values=variables,
             kind=full_kind,
         )
     except RequestError as error:
         raise Problem(f"values for policy {policy.name} and resource {name}: {error}") from None
+    request.root[HOST] = Offline(values.params)
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """The host of rules without a cluster: parameters are those that were given, and nobody knows who may do what."""
+
+    params: tuple[Mapping[str, Any], ...]
+
+    def ask(self, call: HostCall) -> Value:
+        if call.kind == PARAMS:
+            query = query_of(call.payload)
+            return chosen(query, self.params, _namespaced(query, self.params), call.scope)
+        if call.kind == "authorize":
+            return Err("host", "there is no cluster that could authorize")
+        return Err("host", f"{call.kind}: there is no cluster to ask")
+
+
+def _namespaced(query: Query, given: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether objects of the kind have a namespace: the schema says, else those that are given."""
+    from compiler.schema.kinds import provider
+
+    known = provider().of_kind(*split_api_version(query.api_version), query.kind)
+    if known is not None:
+        return known.namespaced
+    same = [o for o in given if (o.get("apiVersion"), o.get("kind")) == (query.api_version, query.kind)]
+    return any((o.get("metadata") or {}).get("namespace") for o in same)

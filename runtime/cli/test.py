@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--require-tests", action="store_true", help="fail when no test is found")
     parser.add_argument("--strict", action="store_true", help="a rule without a response passes only an expected skip")
+    parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     parser.add_argument("--remove-color", action="store_true", help="print no colours")
     parser.add_argument(
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check"
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     problems: list[Problem] = []
     for document in documents:
         try:
-            runs.append(run_test(document, Machine(args.tier)))
+            runs.append(run_test(document, Machine(args.tier, cel_strict=args.cel_strict)))
         except Problem as problem:
             problems.append(problem)
     _print(args, runs)

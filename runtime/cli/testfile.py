@@ -184,8 +184,10 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     for refused in policies.refused:
         if refused.kind == "PolicyException":
             raise Problem(f"{document.path}: exception {refused.name} is refused: {refused.reason}")
-    values, user = _values(document), _user_info(document)
+    user = _user_info(document)
     resources, dropped = without_duplicates(read_resources(folder / p for p in _paths(raw, "resources", document.path)))
+    params = read_resources(folder / p for p in _paths(raw, "paramResources", document.path))
+    values = _values(document).with_objects(resources, params)
     operations = {e.operation for e in document.entries if e.operation}
     default = operation_of(values.everywhere)
     answers: list[Answer] = []

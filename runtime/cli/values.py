@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +39,10 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values for variables, by dotted name: for all policies, and per (policy, resource) and (policy, rule)."""
+    """Values for variables, by dotted name: for all policies, and per (policy, resource) and (policy, rule).
+
+    ``namespaces`` are whole Namespace objects by name, ``params`` the objects that CEL rules may see as ``params``.
+    """
 
     everywhere: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
@@ -47,6 +50,17 @@ class Values:
     assigned: Mapping[str, str] = field(default_factory=dict)
     namespace_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subresources: tuple[Subresource, ...] = ()
+    namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    params: tuple[Mapping[str, Any], ...] = ()
+
+    def with_objects(self, resources: Iterable[Mapping[str, Any]], params: Iterable[Mapping[str, Any]]) -> Values:
+        """With parameters for CEL rules, and with the Namespaces among the resources that no file tells of."""
+        found = {
+            str((r.get("metadata") or {}).get("name")): r
+            for r in resources
+            if (r.get("apiVersion"), r.get("kind")) == ("v1", "Namespace")
+        }
+        return replace(self, namespaces={**found, **self.namespaces}, params=(*self.params, *params))
 
     def variables(self, policy: str, resource: str) -> dict[str, Any]:
         """What holds for a policy and a resource name, later ones first: ``--set``, the pair's own, the global ones."""
@@ -85,18 +99,21 @@ def parse_values(document: Mapping[str, Any], origin: str) -> Values:
             _known(rule, ("name", "values", "foreachValues"), f"{origin}: policies.rules")
             rules.setdefault((name, str(rule.get("name", ""))), {}).update(_map(rule, "values", origin))
     labels: dict[str, Mapping[str, str]] = {}
+    namespaces: dict[str, Mapping[str, Any]] = {}
     for entry in _maps(document, "namespaceSelector", origin):
         _known(entry, ("name", "labels"), f"{origin}: namespaceSelector")
         labels[str(entry.get("name", ""))] = _labels(entry, origin)
     for namespace in _maps(document, "namespaces", origin):
         metadata = _map(namespace, "metadata", origin)
         labels[str(metadata.get("name", ""))] = _labels(metadata, origin)
+        namespaces[str(metadata.get("name", ""))] = namespace
     return Values(
         everywhere=_map(document, "globalValues", origin),
         resources=resources,
         rules=rules,
         namespace_labels=labels,
         subresources=tuple(_subresource(s, origin) for s in _maps(document, "subresources", origin)),
+        namespaces=namespaces,
     )
 
 
@@ -113,9 +130,7 @@ def with_assignments(values: Values, assignments: list[str]) -> Values:
             except RequestError as error:
                 raise Problem(f"--set {text}: {error}") from None
             assigned[name] = value
-    return Values(
-        values.everywhere, values.resources, values.rules, assigned, values.namespace_labels, values.subresources
-    )
+    return replace(values, assigned=assigned)
 
 
 def operation_of(variables: Mapping[str, Any], default: str = "CREATE") -> str:

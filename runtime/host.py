@@ -1,0 +1,91 @@
+"""What rules ask of the world outside their request: whether a user may do something, which objects are parameters.
+
+The root holds a :class:`Host` under ``$host``. Evaluation is synchronous: the command line answers from what it was
+given; the webhook answers from a table, and where that has no answer :class:`Pending` unwinds the evaluation, the
+question is put to the API server, and the evaluation begins again (:func:`settle`). A request that asks nothing pays
+nothing, and beginning again costs less than what the API server takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from vm.host import Execution, HostCall
+from vm.intrinsics.text import json_text
+from vm.values import Err, Value
+
+T = TypeVar("T")
+
+KEY: Final = "$host"
+MAX_QUESTIONS: Final = 100
+"""Questions that one request may put: a rule may ask in a loop over the object's own parts."""
+
+Ask: TypeAlias = Callable[[HostCall], Awaitable[Value]]
+"""Puts a question to the API server. Answers with an ``Err`` when it cannot be answered; never raises for that."""
+
+
+class Pending(Exception):
+    """The answer to a call is not known yet."""
+
+    def __init__(self, call: HostCall) -> None:
+        super().__init__(call.kind)
+        self.call = call
+
+
+class Host(Protocol):
+    def ask(self, call: HostCall) -> Value:
+        """The answer to a call, an ``Err`` when there is none. May raise :class:`Pending`."""
+
+
+class Table:
+    """Answers from what has been asked so far."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self) -> None:
+        self.answers: dict[tuple[str, str, str | None], Value] = {}
+
+    def ask(self, call: HostCall) -> Value:
+        found = self.answers.get(_key(call), self)
+        if found is not self:
+            return found
+        if len(self.answers) >= MAX_QUESTIONS:
+            return Err("host", f"more than {MAX_QUESTIONS} questions to the API server for one request")
+        raise Pending(call)
+
+    def learn(self, call: HostCall, answer: Value) -> None:
+        self.answers[_key(call)] = answer
+
+
+async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
+    """Evaluates until no answer is missing. ``evaluate`` must have no effect when it ends in :class:`Pending`."""
+    table = Table()
+    while True:
+        try:
+            return evaluate(table)
+        except Pending as pending:
+            call = pending.call
+        table.learn(call, await ask(call))
+
+
+def ask(root: dict[str, Any], call: HostCall) -> Value:
+    """Puts a call to the host of a root; without one there is nobody to answer."""
+    host: Host | None = root.get(KEY)
+    if host is None:
+        return Err("host", f"{call.kind}: there is no cluster to ask")
+    return host.ask(call)
+
+
+def drive(execution: Execution, root: dict[str, Any]) -> Any:
+    """Runs code that may ask to its end."""
+    try:
+        call = next(execution)
+        while True:
+            call = execution.send(ask(root, call))
+    except StopIteration as stop:
+        return stop.value
+
+
+def _key(call: HostCall) -> tuple[str, str, str | None]:
+    return call.kind, json_text(call.payload), call.scope
