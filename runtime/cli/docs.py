@@ -57,6 +57,13 @@ def instruction_set() -> str:
     return isa_markdown()
 
 
+def cel_functions() -> str:
+    """The page of ``vm/cel/FUNCTIONS.md``: the functions of CEL by library."""
+    from vm.cel.functions_page import functions_markdown
+
+    return functions_markdown()
+
+
 def command_line() -> str:
     """The page of ``docs/guide/cli.md``: the help text of every command."""
     from importlib import import_module
@@ -99,6 +106,7 @@ def _children(parser: argparse.ArgumentParser) -> list[tuple[str, argparse.Argum
 PAGES: Final[dict[str, Callable[[], str]]] = {
     "compiler/DIAGNOSTICS.md": _diagnostics,
     "vm/ISA.md": instruction_set,
+    "vm/cel/FUNCTIONS.md": cel_functions,
     "docs/guide/cli.md": command_line,
 }
 """Pages by their path in a checkout."""
