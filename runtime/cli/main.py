@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "apply": ("runtime.cli.apply", "apply policies to resources without a cluster"),
     "test": ("runtime.cli.test", "run kyverno-test.yaml files"),
     "jp": ("runtime.cli.jp", "run, parse and look up JMESPath"),
+    "cel": ("runtime.cli.cel", "run, check and price CEL expressions"),
     "serve": ("runtime.webhook.serve", "run the admission webhook"),
     "crds": ("runtime.cli.crds", "print the custom resource definitions"),
     "docs": ("runtime.cli.docs", "write the reference pages that follow from tables"),

@@ -22,7 +22,7 @@ def named(scope: Scope, node: Ident | Select) -> Low | None:
             return Low(e, 1, attribute=True)
         case LoopVar(owner, which):
             var = scope.loop_vars[owner][which]
-            return Low(var.expr, 1, sound=var.sound, attribute=True)
+            return Low(var.expr, 1, boolean=var.boolean, sound=var.sound, attribute=True, layers=var.layers)
         case Constant(value):
             return Low(ir.Const(value), boolean=isinstance(value, bool), sound=True)
     if isinstance(node, Ident):

@@ -29,7 +29,7 @@ def list_literal(scope: Scope, node: ListLit) -> Low:
             body.append(ir.Do(ir.Op("append", (made, low.expr))))
     sound = not node.optional and all(x.sound for x in lows)
     value = made if sound or node.optional else ir.Op("c_whole", (made,))
-    return over(block(body, value), *lows, cost=_LIST, sound=sound, deep=2)
+    return over(block(body, value), *lows, cost=_LIST, sound=sound, deep=2, layers=1)
 
 
 def map_literal(scope: Scope, node: MapLit) -> Low:
@@ -48,7 +48,7 @@ def map_literal(scope: Scope, node: MapLit) -> Low:
     for entry, key, value in zip(node.entries, keys, values, strict=True):
         put = "cel.build.map.put_optional.3" if entry.optional else "cel.build.map.put.3"
         body.append(ir.Set(name, ir.Invoke(put, (made, key.expr, value.expr))))
-    return over(block(body, made), *keys, *values, cost=_MAP, deep=2)
+    return over(block(body, made), *keys, *values, cost=_MAP, deep=2, layers=1)
 
 
 def _object(scope: Scope, keys: Sequence[str], values: Sequence[Low]) -> Low:
@@ -58,7 +58,9 @@ def _object(scope: Scope, keys: Sequence[str], values: Sequence[Low]) -> Low:
     body: list[ir.Stmt] = [ir.Set(name, ir.Op("new_map"))]
     body += [ir.Do(ir.Op("put", (made, v.expr), (k,))) for k, v in zip(keys, values, strict=True)]
     sound = all(v.sound for v in values)
-    return over(block(body, made if sound else ir.Op("c_whole", (made,))), *values, cost=_MAP, sound=sound, deep=2)
+    return over(
+        block(body, made if sound else ir.Op("c_whole", (made,))), *values, cost=_MAP, sound=sound, deep=2, layers=1
+    )
 
 
 def message(scope: Scope, node: StructLit) -> Low:
@@ -71,7 +73,7 @@ def message(scope: Scope, node: StructLit) -> Low:
         put = "cel.build.map.put_optional.3" if f.optional else "cel.build.map.put.3"
         body.append(ir.Set(name, ir.Invoke(put, (made, ir.Const(f.name), v.expr))))
     e = ir.Invoke("cel.build.message.2", (ir.Const(scope.checked.structs[node.id]), made))
-    return over(block(body, e), *values, cost=_MESSAGE, deep=2)
+    return over(block(body, e), *values, cost=_MESSAGE, deep=2, layers=1)
 
 
 def _constants(lows: Sequence[Low]) -> list[object] | None:

@@ -31,7 +31,7 @@ def joined(scope: Scope, node: Call) -> Low:
     for x in rest:
         more = ir.Set(name, ir.Op(join, (result, x.expr)))
         body.append(ir.If(ir.Op("not", (test(decides, result),)), (more,)))
-    return over(block(body, result), first, *rest, boolean=True, nest=nest)
+    return replace(over(block(body, result), first, *rest, boolean=True, nest=nest), layers=0)
 
 
 def choice(scope: Scope, node: Call) -> Low:

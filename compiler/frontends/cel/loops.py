@@ -53,14 +53,16 @@ def loop(scope: Scope, node: Loop) -> Low:
     arm = (*setup, rounds, ir.Set(name, result))
     before.append(ir.If(test("is_list", around.source), arm, (ir.Set(name, around.source),)))
     parts = [x for x in (where, then) if x is not None]
-    inner = over(ir.Local(name), *parts, deep=3, nest=4, loops=1)
+    answers = node.kind in ("all", "exists", "exists_one")
+    inner = over(ir.Local(name), *parts, deep=3, nest=4, loops=1, layers=1)
     return Low(
         block(before, inner.expr),
         around.over.cost + cost,
-        boolean=node.kind in ("all", "exists", "exists_one"),
+        boolean=answers,
         deep=max(inner.deep, around.over.deep + 2),
         nest=max(inner.nest, around.over.nest),
         loops=max(inner.loops, around.over.loops),
+        layers=0 if answers else max(inner.layers, around.over.layers),
     )
 
 
@@ -72,8 +74,9 @@ def _start(scope: Scope, node: Loop, before: list[ir.Stmt]) -> _Round:
     item = scope.fresh("V", "x")
     head: tuple[ir.Stmt, ...] = ()
     key: ir.Expr = ir.Local(item)
+    inside = max(low.layers - 1, 0)
     if node.var2 is None:
-        scope.loop_vars[node.id] = (Low(key, sound=True),)
+        scope.loop_vars[node.id] = (Low(key, sound=True, layers=inside),)
     else:
         first, second = scope.fresh("V", "k"), scope.fresh("V", "v")
         head = (
@@ -81,7 +84,10 @@ def _start(scope: Scope, node: Loop, before: list[ir.Stmt]) -> _Round:
             ir.Set(second, ir.Op("index", (ir.Local(item), ir.Const(1)))),
         )
         key = ir.Local(first)
-        scope.loop_vars[node.id] = (Low(key, sound=True), Low(ir.Local(second), sound=True))
+        scope.loop_vars[node.id] = (
+            Low(key, sound=True),
+            Low(ir.Local(second), sound=True, layers=inside),
+        )
     return _Round(low, ir.Local(source), head, item, None, key)
 
 
@@ -177,7 +183,7 @@ def bind(scope: Scope, node: Bind) -> Low:
     """The value is no effect, so that computing it at once gives what computing it when needed would."""
     value = scope.value(node.value)
     name = scope.fresh("V", "let")
-    scope.loop_vars[node.id] = (Low(ir.Local(name), boolean=value.boolean, sound=value.sound),)
+    scope.loop_vars[node.id] = (Low(ir.Local(name), boolean=value.boolean, sound=value.sound, layers=value.layers),)
     body = scope.value(node.body)
     e = block([ir.Set(name, value.expr)], body.expr)
     return over(e, value, body, boolean=body.boolean, sound=body.sound)
@@ -188,7 +194,7 @@ def optional_map(scope: Scope, node: Opt) -> Low:
     is."""
     low = scope.value(node.of)
     name = scope.fresh("V", "some")
-    scope.loop_vars[node.id] = (Low(ir.Local(name), sound=True),)
+    scope.loop_vars[node.id] = (Low(ir.Local(name), sound=True, layers=low.layers),)
     then = scope.value(node.then)
     before: list[ir.Stmt] = []
     o = scope.let(low.expr, before)
@@ -197,5 +203,5 @@ def optional_map(scope: Scope, node: Opt) -> Low:
     some = block([*charge(then.cost + 2), ir.Set(name, ir.Invoke("cel.value.1", (o,)))], some)
     none = ir.Invoke("cel.optional.none.0", ())
     e = ir.Choose(test("is_true", has), some, ir.Choose(test("is_false", has), none, ir.Op("c_cond", (has,))))
-    made = over(block(before, e), low, then, nest=2, cost=2)
-    return Low(made.expr, low.cost + 2, deep=made.deep, nest=made.nest, loops=made.loops)
+    made = over(block(before, e), low, then, nest=2, layers=1)
+    return Low(made.expr, low.cost + 2, deep=made.deep, nest=made.nest, loops=made.loops, layers=made.layers)

@@ -7,11 +7,14 @@ units is charged segment by segment.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.frontends.cel import access, construct, logic, loops
 from compiler.frontends.cel.ast import Bind, Call, Ident, ListLit, Literal, Loop, MapLit, Node, Opt, Select, StructLit
 from compiler.frontends.cel.checked import Checked
-from compiler.frontends.cel.lowered import CelFrame, Low, charge, outlined, over, too_deep
+from compiler.frontends.cel.lowered import MAX_LAYERS, CelFrame, Low, charge, outlined, over, too_deep
 from compiler.frontends.cel.scope import Scope
+from compiler.emit import EmitError
 from compiler.ir import ops as ir
 
 _LOGIC = {
@@ -21,6 +24,10 @@ _LOGIC = {
     "_[_]": access.index,
     "_[?_]": access.index,
 }
+
+
+_ATOMS = frozenset({"bool", "int", "uint", "double", "string", "bytes"})
+"""Results that hold no operand."""
 
 
 def lower(checked: Checked, frame: CelFrame) -> ir.Expr:
@@ -41,6 +48,9 @@ class _Lowering:
     def value(self, node: Node) -> Low:
         known = len(self.frame.builder.locals)
         low = self.piece(node)
+        if low.layers > MAX_LAYERS:
+            text = f"lists and maps are built more than {MAX_LAYERS} deep"
+            raise EmitError(self.frame.builder.name, text, policy=self.frame.builder.policy)
         if too_deep(low):
             own = frozenset(list(self.frame.builder.locals)[known:])
             return outlined(low, self.frame, own)
@@ -85,7 +95,8 @@ class _Lowering:
         boolean = all(o.result == "bool" for o in row.overloads)
         sound = row.name in ("_==_", "_!=_") and all(x.sound for x in lows)
         e = ir.Invoke(row.intrinsic, tuple(x.expr for x in lows))
-        return over(e, *lows, cost=1 if row.cost == "one" else 0, boolean=boolean, sound=sound)
+        made = over(e, *lows, cost=1 if row.cost == "one" else 0, boolean=boolean, sound=sound, layers=row.wraps)
+        return replace(made, layers=0) if _ATOMS.issuperset(o.result for o in row.overloads) else made
 
     def operands(self, node: Call) -> tuple[Node, ...]:
         if node.target is None or node.id in self.scope.checked.namespaced:

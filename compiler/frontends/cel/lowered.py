@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from compiler.ir.walk import iter_exprs, iter_stmts
+from vm.flow import MAX_DEPTH
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -22,6 +23,8 @@ MAX_DEEP: Final = 24
 MAX_NEST: Final = 16
 """Blocks around one another in one function; conjunctions may add some when they are emitted."""
 MAX_LOOPS: Final = 6
+MAX_LAYERS: Final = MAX_DEPTH - 4
+"""What an expression may build around its input; the verifier counts too, and has the last word."""
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ class Low:
     ``cost``: units that evaluating it surely adds and that nothing has charged yet. ``boolean``: the value is a bool or
     an error; ``sound``: it is no error. ``attribute``: an ident with selects and indexes, whose first unit the choice
     around it does not count (cel-go). ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around
-    one another.
+    one another; ``layers``: how many lists, maps and optional values its value may have around what the input holds.
     """
 
     expr: ir.Expr
@@ -57,6 +60,7 @@ class Low:
     deep: int = 1
     nest: int = 0
     loops: int = 0
+    layers: int = 0
 
 
 def over(
@@ -68,6 +72,7 @@ def over(
     deep: int = 1,
     nest: int = 0,
     loops: int = 0,
+    layers: int = 0,
 ) -> Low:
     """The piece that holds ``parts``, whose costs come on top, and adds so many levels around them."""
     return Low(
@@ -79,6 +84,7 @@ def over(
         deep + max((p.deep for p in parts), default=0),
         nest + max((p.nest for p in parts), default=0),
         loops + max((p.loops for p in parts), default=0),
+        layers + max((p.layers for p in parts), default=0),
     )
 
 

@@ -93,13 +93,11 @@ def _compiled(checked: Checked, env: Env, level: int, tier: str) -> CelProgram |
     builder = FunctionBuilder("cel", result="V", role="entry")
     functions: list[ir.Function] = []
     frame = CelFrame(builder, {name: (name,) for name in env.variables}, functions, "cel")
-    builder.ret(lower_expression(checked, frame))
-    module = optimise(ir.Module((builder.function(), *functions), ()), level)
     try:
+        builder.ret(lower_expression(checked, frame))
+        module = optimise(ir.Module((builder.function(), *functions), ()), level)
         verified = verify(UnverifiedModule(emit(module)), _imports())
-    except EmitError as problem:
-        return (Problem("depth", problem.detail, (0, 0)),)
-    except VerifyError as problem:
+    except (EmitError, VerifyError) as problem:
         return (Problem("depth", problem.detail, (0, 0)),)
     entry = next(n for n, fn in enumerate(verified.functions) if fn.role == "entry")
     return CelProgram(checked, module, _tier(tier)(verified), entry, verified.functions[entry].may_suspend)

@@ -1,0 +1,92 @@
+"""``thesmos cel``: runs a CEL expression as policies do, and shows its type, its code and what it costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from runtime.cli.problem import Problem
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("expression", metavar="EXPR", help="the expression; - reads it from stdin")
+    parser.add_argument("-i", "--input", metavar="FILE", help="a document, YAML or JSON, to be the variable object")
+    parser.add_argument("-v", "--variables", metavar="FILE", help="a map of further variables, YAML or JSON")
+    parser.add_argument("--plain", action="store_true", help="CEL with its own extensions, without Kubernetes'")
+    parser.add_argument("--unchecked", action="store_true", help="run without the type checker")
+    parser.add_argument("--type", action="store_true", help="print the type of the expression instead")
+    parser.add_argument("--cost", action="store_true", help="print what the run cost, in the API server's units, too")
+    parser.add_argument("--tier", choices=("1", "2"), default="1", help="the tier of the VM")
+
+
+def run(args: argparse.Namespace) -> int:
+    from compiler.frontends.cel.check import check
+    from compiler.frontends.cel.declarations import KUBERNETES_LIBRARIES, PLAIN_LIBRARIES
+    from compiler.frontends.cel.env import Env
+    from compiler.frontends.cel.program import CelProgram, compile_program
+    from compiler.frontends.cel.types import DYN, format_type
+    from compiler.frontends.cel.unchecked import unchecked
+    from vm.host import Meter
+    from vm.values import Err
+
+    text = sys.stdin.read() if args.expression == "-" else args.expression
+    variables = _variables(args)
+    libraries = PLAIN_LIBRARIES if args.plain else KUBERNETES_LIBRARIES
+    env = Env(dict.fromkeys(variables, DYN), libraries, strict=args.plain, kubernetes=not args.plain)
+    program = compile_program(text, env, tier=args.tier, checker=unchecked if args.unchecked else check)
+    if not isinstance(program, CelProgram):
+        first = program[0]
+        raise Problem(first.message + (f", {first.help}" if first.help else ""), _caret(text, first.at))
+    if args.type:
+        print(format_type(program.checked.type))
+        return 0
+    meter = Meter(10_000_000)
+    value = program.run(variables, meter=meter)
+    if args.cost:
+        print(f"cost: {meter.spent}", file=sys.stderr)
+    if isinstance(value, Err):
+        raise Problem(value.text)
+    print(_shown(value))
+    return 0
+
+
+def _variables(args: argparse.Namespace) -> dict[str, Any]:
+    variables: dict[str, Any] = {}
+    if args.variables:
+        found = _document(args.variables)
+        if not isinstance(found, dict):
+            raise Problem(f"{args.variables}: holds no map of variables")
+        variables.update(found)
+    if args.input:
+        variables["object"] = _document(args.input)
+    return variables
+
+
+def _document(path: str) -> Any:
+    from runtime.cli.files import read_values
+
+    documents = [d for d in read_values(path) if d is not None]
+    if len(documents) != 1:
+        raise Problem(f"{path}: holds {len(documents)} documents, where one is expected")
+    return documents[0]
+
+
+def _caret(text: str, at: tuple[int, int]) -> str:
+    start, end = at
+    line_start = text.rfind("\n", 0, start) + 1
+    line = text[line_start:].partition("\n")[0]
+    return f"{line}\n{' ' * (start - line_start)}{'^' * max(1, min(end, line_start + len(line)) - start)}"
+
+
+def _shown(value: Any) -> str:
+    """The value as JSON where it has a JSON form, else as CEL writes it."""
+    from vm.cel.display import display
+    from vm.cel.native import native
+    from vm.values import Err
+
+    plain = native(value)
+    if isinstance(plain, Err):
+        return display(value)
+    return json.dumps(plain, indent=2, ensure_ascii=False)
