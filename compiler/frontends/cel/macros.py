@@ -49,7 +49,7 @@ class Numbering:
         for child in children:
             if depths[child.id] >= depth:
                 depth = depths[child.id] + 1
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH + 1:  # a leaf is no nesting
             raise SyntaxProblem("depth", f"expression recursion limit exceeded: {MAX_DEPTH}", *at)
         depths.append(depth)
         return len(depths) - 1
