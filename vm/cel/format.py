@@ -7,7 +7,7 @@ has: numbers in English (``1,234.5``, ``1.5×10⁰³``), lists and maps as CEL w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import Final, TypeAlias
@@ -16,7 +16,7 @@ from vm.cel.convert import to_string
 from vm.cel.go_quote import go_quote
 from vm.cel.limits import MAX_TEXT, TOO_LONG
 from vm.cel.time import rfc3339
-from vm.cel.values import CelMap, Duration, Timestamp, TypeValue, UInt, no_overload, type_name
+from vm.cel.values import CelMap, Duration, Timestamp, TypeValue, no_overload, type_name
 from vm.fuel import CHUNK
 from vm.host import Meter
 from vm.intrinsics.text import go_float
@@ -26,17 +26,12 @@ _DEEPEST: Final = 256
 _PRECISION: Final = 6
 _MOST_DIGITS: Final = 1074
 """No double has more behind the point."""
-_INTEGERS: Final = frozenset({int, UInt})
-_NUMBERS: Final = frozenset({int, UInt, float})
 _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _DIGITS: Final = frozenset("0123456789")
 
 
-class _Misfit(Exception):
-    """What is wrong with a clause or its operand; never leaves this module."""
-
-
-Verb: TypeAlias = Callable[["Writer", Value, int | None], str]
+class Misfit(Exception):
+    """What is wrong with a format or an operand. Never leaves a body; the checker catches it."""
 
 
 @dataclass(slots=True)
@@ -49,52 +44,83 @@ class Writer:
     def take(self, text: str) -> str:
         self.room -= len(text) + 1
         if self.room < 0:
-            raise _Misfit(TOO_LONG.text)
+            raise Misfit(TOO_LONG.text)
         self.meter.charge((len(text) >> CHUNK) + 1)
         return text
 
 
+Write: TypeAlias = Callable[[Writer, Value, int | None], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """``takes`` are names of types, ``words`` what is said of an operand of another."""
+
+    takes: frozenset[str]
+    words: str
+    write: Write
+
+    def misfit(self, type_name: str) -> Misfit:
+        return Misfit(f"error during formatting: {self.words}, was given {type_name}")
+
+
 def format_text(meter: Meter, template: Value, args: Value) -> Value:
     """``template.format(args)``, version 4."""
-    return _formatted(meter, template, args, _VERBS)
+    return _formatted(meter, template, args, VERBS)
 
 
 def format_kubernetes(meter: Meter, template: Value, args: Value) -> Value:
     """``template.format(args)``, versions 1 to 3."""
-    return _formatted(meter, template, args, _OLD_VERBS)
+    return _formatted(meter, template, args, OLD_VERBS)
 
 
 def _formatted(meter: Meter, template: Value, args: Value, verbs: dict[str, Verb]) -> Value:
     if type(template) is not str or type(args) is not list:
         return no_overload("format", template, args)
     writer = Writer(meter)
-    try:
-        return "".join(_pieces(template, args, verbs, writer))
-    except _Misfit as e:
-        return Err("argument", str(e))
-
-
-def _pieces(template: str, args: list[Value], verbs: dict[str, Verb], writer: Writer) -> list[str]:
     out: list[str] = []
+    try:
+        for n, (text, verb, precision) in enumerate(clauses(template, verbs, len(args))):
+            out.append(writer.take(text))
+            if verb is not None:
+                out.append(_filled(writer, verb, args[n], precision))
+    except Misfit as e:
+        return Err("argument", str(e))
+    return "".join(out)
+
+
+def _filled(writer: Writer, verb: Verb, v: Value, precision: int | None) -> str:
+    if type_name(v) not in verb.takes:
+        raise verb.misfit(type_name(v))
+    try:
+        return writer.take(verb.write(writer, v, precision))
+    except Misfit as e:
+        raise Misfit(f"error during formatting: {e}") from None
+
+
+def clauses(
+    template: str, verbs: dict[str, Verb], count: int, *, checking: bool = False
+) -> Iterator[tuple[str, Verb | None, int | None]]:
+    """The texts of a format, each with the verb behind it and its precision; the last has none. ``count`` operands are
+    there. Raises :class:`Misfit` where it stops; the checker finds a lone ``%`` before an operand that is missing."""
+    text: list[str] = []
     at = used = 0
     while (found := template.find("%", at)) >= 0:
-        out.append(writer.take(template[at:found]))
+        text.append(template[at:found])
         if template.startswith("%", found + 1):
-            out.append("%")
+            text.append("%")
             at = found + 2
             continue
-        if used >= len(args):
-            raise _Misfit(f"index {used} out of range")
-        if found + 1 >= len(template):
-            raise _Misfit("unexpected end of string")
+        ends = found + 1 >= len(template)
+        if used >= count and not (checking and ends):
+            raise Misfit(f"index {used} out of range")
+        if ends:
+            raise Misfit("unexpected end of string")
         verb, precision, at = _clause(template, found + 1, verbs)
-        try:
-            out.append(writer.take(verb(writer, args[used], precision)))
-        except _Misfit as e:
-            raise _Misfit(f"error during formatting: {e}") from None
+        yield "".join(text), verb, precision
+        text.clear()
         used += 1
-    out.append(writer.take(template[at:]))
-    return out
+    yield "".join(text) + template[at:], None, None
 
 
 def _clause(template: str, at: int, verbs: dict[str, Verb]) -> tuple[Verb, int | None, int]:
@@ -106,19 +132,40 @@ def _clause(template: str, at: int, verbs: dict[str, Verb]) -> tuple[Verb, int |
             end += 1
         trouble = "could not parse formatting clause: error while parsing precision:"
         if end >= len(template):
-            raise _Misfit(f"{trouble} could not find end of precision specifier")
+            raise Misfit(f"{trouble} could not find end of precision specifier")
         digits = template[at + 1 : end]
         if not digits or len(digits.lstrip("0")) > 18:
             cause = "value out of range" if digits else "invalid syntax"
             trouble += " error while converting precision to integer: strconv.Atoi: parsing"
-            raise _Misfit(f'{trouble} "{digits[:256]}": {cause}')
+            raise Misfit(f'{trouble} "{digits[:256]}": {cause}')
         precision, at = int(digits), end
     verb = verbs.get(template[at])
     if verb is None:
         shown = chr(template[at].encode("utf-8", "replace")[0])  # cel-go looks at the first byte
-        raise _Misfit(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
+        raise Misfit(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
     return verb, precision, at + 1
 
+
+_SHOWN: Final = frozenset(
+    {
+        "string",
+        "bool",
+        "bytes",
+        "int",
+        "uint",
+        "double",
+        "map",
+        "list",
+        "type",
+        "google.protobuf.Duration",
+        "google.protobuf.Timestamp",
+        "null_type",
+    }
+)
+_STRING_WORDS: Final = (
+    "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
+    "timestamps"
+)
 
 # Version 4.
 
@@ -157,19 +204,12 @@ def _written(writer: Writer, v: Value, depth: int) -> str:
             ]
             pairs.sort(key=lambda pair: pair[0])
             return f"{{{', '.join([f'{k}: {x}' for k, x in pairs])}}}"
-    raise _Misfit(_no_string(v))
-
-
-def _no_string(v: Value) -> str:
-    return (
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
-        f"timestamps, was given {type_name(v)}"
-    )
+    raise Misfit(f"{_STRING_WORDS}, was given {type_name(v)}")
 
 
 def _check_depth(depth: int) -> None:
     if depth > _DEEPEST:
-        raise _Misfit(f"the value is nested more than {_DEEPEST} levels deep")
+        raise Misfit(f"the value is nested more than {_DEEPEST} levels deep")
 
 
 def _entries(m: Value) -> list[tuple[Value, Value]]:
@@ -193,24 +233,16 @@ def _plain_double(v: float) -> str:
 
 
 def _decimal(_: Writer, v: Value, __: int | None) -> str:
-    if type(v) in _INTEGERS:
-        return format(v, "d")
-    if type(v) is float:
-        return _plain_double(v)
-    raise _Misfit(f"decimal clause can only be used on ints, uints, and doubles, was given {type_name(v)}")
+    return _plain_double(v) if type(v) is float else format(v, "d")
 
 
-def _of_precision(letter: str, clause: str) -> Verb:
+def _of_precision(letter: str) -> Write:
     """``%f`` and ``%e``. Integers are written as doubles, by the CEL specification; cel-go 0.26 writes
     ``%!f(int64=…)``."""
 
     def write(writer: Writer, v: Value, precision: int | None) -> str:
-        if type(v) not in _NUMBERS:
-            raise _Misfit(f"{clause} clause can only be used on ints, uints, and doubles, was given {type_name(v)}")
         v = float(v)
-        if not isfinite(v):
-            return _special(v)
-        return format(v, f".{_bounded(writer, precision)}{letter}")
+        return format(v, f".{_bounded(writer, precision)}{letter}") if isfinite(v) else _special(v)
 
     return write
 
@@ -219,42 +251,42 @@ def _bounded(writer: Writer, precision: int | None) -> int:
     if precision is None:
         return _PRECISION
     if precision > writer.room:
-        raise _Misfit(TOO_LONG.text)
+        raise Misfit(TOO_LONG.text)
     return precision
 
 
-def _radix(letter: str, words: str, *, bools: bool = False) -> Verb:
+def _radix(letter: str) -> Write:
+    return lambda _, v, __: format(int(v), letter)
+
+
+def _hex(letter: str) -> Write:
     def write(_: Writer, v: Value, __: int | None) -> str:
-        if type(v) in _INTEGERS or (bools and type(v) is bool):
-            return format(int(v), letter)
-        raise _Misfit(f"{words}, was given {type_name(v)}")
-
-    return write
-
-
-def _hex(letter: str, words: str) -> Verb:
-    def write(_: Writer, v: Value, __: int | None) -> str:
-        if type(v) in _INTEGERS:
+        if isinstance(v, int):
             return format(v, letter)
-        if type(v) is str or type(v) is bytes:
-            text = (v if isinstance(v, bytes) else v.encode("utf-8", "replace")).hex()
-            return text.upper() if letter == "X" else text
-        raise _Misfit(f"{words}, was given {type_name(v)}")
+        text = (v if isinstance(v, bytes) else v.encode("utf-8", "replace")).hex()
+        return text.upper() if letter == "X" else text
 
     return write
 
 
+def _integers(words: str, write: Write, *more: str) -> Verb:
+    return Verb(frozenset({"int", "uint", *more}), words, write)
+
+
+_OF_NUMBERS: Final = "clause can only be used on ints, uints, and doubles"
 _OF_HEX: Final = "only ints, uints, bytes, and strings can be formatted as hex"
-_VERBS: Final[dict[str, Verb]] = {
-    "s": _string,
-    "d": _decimal,
-    "f": _of_precision("f", "fixed-point"),
-    "e": _of_precision("e", "scientific"),
-    "b": _radix("b", "only ints, uints, and bools can be formatted as binary", bools=True),
-    "o": _radix("o", "octal clause can only be used on ints and uints"),
-    "x": _hex("x", _OF_HEX),
-    "X": _hex("X", _OF_HEX),
+_OF_BINARY: Final = "only ints, uints, and bools can be formatted as binary"
+VERBS: Final = {
+    "s": Verb(_SHOWN, _STRING_WORDS, _string),
+    "d": _integers(f"decimal {_OF_NUMBERS}", _decimal, "double"),
+    "f": _integers(f"fixed-point {_OF_NUMBERS}", _of_precision("f"), "double"),
+    "e": _integers(f"scientific {_OF_NUMBERS}", _of_precision("e"), "double"),
+    "b": _integers(_OF_BINARY, _radix("b"), "bool"),
+    "o": _integers("octal clause can only be used on ints and uints", _radix("o")),
+    "x": _integers(_OF_HEX, _hex("x"), "string", "bytes"),
+    "X": _integers(_OF_HEX, _hex("X"), "string", "bytes"),
 }
+"""The verbs of version 4."""
 
 # Versions 1 to 3.
 
@@ -277,9 +309,9 @@ def _old_written(writer: Writer, v: Value, depth: int) -> str:
         case bool() | int() | float() | str() | bytes() | Timestamp() | Duration() | TypeValue():
             text = v.name if type(v) is TypeValue else to_string(v)
             if type(text) is Err:
-                raise _Misfit(f"could not convert argument {go_quote(text.text)} to string")
+                raise Misfit(f"could not convert argument {go_quote(text.text)} to string")
             return str(text)
-    raise _Misfit(_no_string(v))
+    raise Misfit(f"{_STRING_WORDS}, was given {type_name(v)}")
 
 
 def _literal(writer: Writer, v: Value, depth: int) -> str:
@@ -299,19 +331,13 @@ def _literal(writer: Writer, v: Value, depth: int) -> str:
             return writer.take(f'duration("{to_string(v)}")')
         case None | bool() | int() | TypeValue() | list() | dict() | CelMap():
             return writer.take(_old_written(writer, v, depth))
-    raise _Misfit(f"no formatting function for {type_name(v)}")
+    raise Misfit(f"no formatting function for {type_name(v)}")
 
 
 def _old_key(writer: Writer, k: Value, depth: int) -> str:
     if type(k) is float:
-        raise _Misfit("no formatting function for map key of type double")
+        raise Misfit("no formatting function for map key of type double")
     return _literal(writer, k, depth)
-
-
-def _old_decimal(_: Writer, v: Value, __: int | None) -> str:
-    if type(v) in _INTEGERS:
-        return format(v, "d")
-    raise _Misfit(f"decimal clause can only be used on integers, was given {type_name(v)}")
 
 
 _SPECIAL_TEXTS: Final = {"NaN": "NaN", "Infinity": "∞", "-Infinity": "-∞"}
@@ -321,9 +347,9 @@ def _old_double(v: Value, clause: str) -> float | str:
     """A double, or the words for one that is not finite; such a double may be given as a text."""
     if type(v) is float:
         return v if isfinite(v) else _SPECIAL_TEXTS[_special(v)]
-    if type(v) is str and v in _SPECIAL_TEXTS:
+    if v in _SPECIAL_TEXTS:
         return _SPECIAL_TEXTS[v]
-    raise _Misfit(f"{clause} clause can only be used on doubles, was given {type_name(v)}")
+    raise Misfit(f"{clause} {_OF_DOUBLES}, was given string")
 
 
 def _old_fixed(writer: Writer, v: Value, precision: int | None) -> str:
@@ -350,14 +376,17 @@ def _old_scientific(writer: Writer, v: Value, precision: int | None) -> str:
     return x.rjust(_bounded(writer, precision))
 
 
+_OF_DOUBLES: Final = "clause can only be used on doubles"
+_DOUBLES: Final = frozenset({"double", "string"})
 _OLD_OF_HEX: Final = "only integers, byte buffers, and strings can be formatted as hex"
-_OLD_VERBS: Final[dict[str, Verb]] = {
-    "s": _old_string,
-    "d": _old_decimal,
-    "f": _old_fixed,
-    "e": _old_scientific,
-    "b": _radix("b", "only integers and bools can be formatted as binary", bools=True),
-    "o": _radix("o", "octal clause can only be used on integers"),
-    "x": _hex("x", _OLD_OF_HEX),
-    "X": _hex("X", _OLD_OF_HEX),
+OLD_VERBS: Final = {
+    "s": Verb(_SHOWN, _STRING_WORDS, _old_string),
+    "d": _integers("decimal clause can only be used on integers", _decimal),
+    "f": Verb(_DOUBLES, f"fixed-point {_OF_DOUBLES}", _old_fixed),
+    "e": Verb(_DOUBLES, f"scientific {_OF_DOUBLES}", _old_scientific),
+    "b": _integers("only integers and bools can be formatted as binary", _radix("b"), "bool"),
+    "o": _integers("octal clause can only be used on integers", _radix("o")),
+    "x": _integers(_OLD_OF_HEX, _hex("x"), "string", "bytes"),
+    "X": _integers(_OLD_OF_HEX, _hex("X"), "string", "bytes"),
 }
+"""The verbs of versions 1 to 3."""
