@@ -154,8 +154,6 @@ def _entries(parts: list[Any]) -> Value:
         if type(k) not in _KEYS or map_key(k) in entries:
             raise ValueError("a key that is none or that stands twice")
         entries[map_key(k)] = (k, v)
-    if all(type(k) is str for k, _ in entries.values()):
-        raise ValueError("a map of texts is described as one")
     return CelMap(entries)
 
 

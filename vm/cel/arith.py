@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import copysign, inf, nan
 from typing import Final
 
+from vm.cel.limits import MAX_ITEMS, MAX_TEXT, TOO_LONG, TOO_MANY
 from vm.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -41,7 +42,13 @@ def add(meter: Meter, a: Value, b: Value) -> Value:
             n = a + b
             return n if INT_MIN <= n <= INT_MAX else OVERFLOW
         if t is str or t is list or t is bytes:
-            meter.charge(len(a) + len(b) >> CHUNK)
+            n = len(a) + len(b)
+            meter.charge(n >> CHUNK)
+            if n > MAX_ITEMS:
+                if t is list:
+                    return TOO_MANY
+                if n > MAX_TEXT:
+                    return TOO_LONG
             return a + b
         if t is float:
             return a + b

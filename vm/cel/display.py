@@ -1,12 +1,13 @@
-"""Values in the words of error texts, as Go's ``%v`` prints them for cel-go: ``no such key: 1e+30``.
+"""Values in the words of error texts, as Go's ``%v`` prints them for cel-go (``no such key: 1e+30``), and as JSON data.
 
-Called where an error names a key, an index or a value."""
+Called where an error names a key, an index or a value, and where a value of CEL is written as JSON text."""
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Final
 
-from vm.cel.values import CelMap, Duration, Optional, Timestamp, TypeValue, type_name
+from vm.cel.values import CelMap, Duration, Optional, Record, Timestamp, TypeValue, UInt, type_name
 from vm.intrinsics.duration import format_duration
 from vm.intrinsics.text import go_float
 from vm.values import MISSING, Value
@@ -60,3 +61,31 @@ def _shown(v: Value, depth: int) -> str:
 
 def _map(pairs: list[tuple[Value, Value]], depth: int) -> str:
     return f"{{{', '.join(f'{_shown(k, depth + 1)}: {_shown(x, depth + 1)}' for k, x in pairs)}}}"
+
+
+def json_form(v: Value) -> Value:
+    """The JSON data of a value that JSON has not, one layer of it: bytes as base64, times as text, maps with texts as
+    keys, an optional value as what it holds or null, a value of a library as its text."""
+    match v:
+        case UInt():
+            return int(v)
+        case bytes():
+            return b64encode(v).decode()
+        case Timestamp():
+            from vm.cel.time import rfc3339
+
+            return rfc3339(v)
+        case Duration():
+            from vm.cel.time import duration_text
+
+            return duration_text(v)
+        case CelMap(entries=entries):
+            return {k if type(k) is str else display(k): x for k, x in entries.values()}
+        case Optional(value=inner):
+            return None if inner is MISSING else inner
+        case Record(fields=fields):
+            return fields
+        case TypeValue(name=name):
+            return name
+    text = getattr(v, "cel_text", None)
+    return type_name(v) if text is None else text()

@@ -22,6 +22,7 @@ FloatForm = Literal["g", "json", "E", "f", "f6"]
 
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 _HTML_ESCAPES: Final = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _VARIABLE: Final = re.compile(r"(?<!\\)\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
@@ -32,7 +33,7 @@ def json_text(v: Value) -> str:
     escaped.
 
     Total: MISSING is ``null``, an ``Err`` is its text, a lone surrogate becomes U+FFFD, infinities and NaN are
-    ``null``.
+    ``null``, of values of CEL bytes are base64 and times their text.
     """
     match v:
         case None:
@@ -68,9 +69,16 @@ def _only_plain(v: Value) -> bool:
             stack.extend(x.values())
         elif t is list:
             stack.extend(x)
-        elif t is float or x is MISSING or t is Err:
+        elif t not in _PLAIN:
             return False
     return True
+
+
+def _json_form(v: Value) -> Value:
+    """The JSON data of a value of CEL, one layer of it."""
+    from vm.cel.display import json_form
+
+    return json_form(v)
 
 
 def _escape(text: str) -> str:
@@ -110,8 +118,10 @@ def _written(v: Value) -> str:
             out.append("null")
         elif t is Err:
             out.append(_string(x.text))
-        else:
+        elif t in _PLAIN or t is float:
             out.append(json_text(x))
+        else:
+            stack.append((False, _json_form(x)))
     return "".join(out)
 
 
@@ -182,8 +192,12 @@ def go_value(v: Value) -> str:
             for i, y in enumerate(x):
                 items += ((True, " " if i else ""), (False, y))
             stack.extend(reversed([*items, (True, "]")]))
+        elif t is Err:
+            out.append(x.text)
+        elif t is int:
+            out.append(str(x))
         else:
-            out.append(x.text if t is Err else str(x))
+            stack.append((False, _json_form(x)))
     return "".join(out)
 
 
