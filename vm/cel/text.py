@@ -5,6 +5,7 @@ Called as intrinsics; :func:`compiled` serves every library that works with expr
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from vm.cel.values import mismatch
@@ -24,6 +25,9 @@ _GO_WORDS: Final = {
 }
 """What Go's ``regexp`` says where the RE2 library says the key."""
 _LONGEST: Final = 256
+_ANY_BYTE: Final = re.compile(r"(?:^|[^\\])(?:\\\\)*\\C")
+"""``\\C``, one byte: RE2 has it, Go has not."""
+_NO_ANY_BYTE: Final = Err("argument", "error parsing regexp: invalid escape sequence: `\\C`")
 
 
 def contains(s: Value, part: Value) -> Value:
@@ -55,8 +59,9 @@ def compiled(pattern: str) -> Any:
     """The compiled expression, from the cache of all expressions, or an error in the words of Go's ``regexp``."""
     found = regex.compiled(pattern)
     if not isinstance(found, str):
-        return found
+        return found if "\\C" not in pattern or not _ANY_BYTE.search(pattern) else _NO_ANY_BYTE
     cause = found.removeprefix(f"cannot compile {pattern!r}: ")
     words, _, part = cause.partition(": ")
-    part = part or pattern
+    if not part and words != "trailing \\":  # Go shows no part there
+        part = pattern
     return Err("argument", f"error parsing regexp: {_GO_WORDS.get(words, words)}: `{part[:_LONGEST]}`")

@@ -16,6 +16,9 @@ def unreadable(words: str) -> Err:
 
 
 ROWS: Final[list[tuple[str, tuple[Any, ...], Any]]] = [
+    ("regex.extract.2", ("abc", "\\C"), unreadable("invalid escape sequence: `\\C`")),
+    ("regex.extract.2", ("a\\C", "\\\\C"), Optional("\\C")),
+    ("regex.extract.2", ("abc", "a\\"), unreadable("trailing backslash at end of expression: ``")),
     ("regex.extract.2", ("abc", ""), Optional("")),
     ("regex.extract.2", ("abc", "("), unreadable("missing closing ): `(`")),
     (
