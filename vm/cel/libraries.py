@@ -9,13 +9,22 @@ from vm.catalogue import Intrinsic
 from vm.cel import (
     lib_build,
     lib_encoders,
+    lib_k8s_addresses,
+    lib_k8s_authz,
+    lib_k8s_format,
+    lib_k8s_lists,
+    lib_k8s_quantity,
+    lib_k8s_semver,
+    lib_k8s_url,
     lib_lists,
     lib_math,
+    lib_network,
     lib_optional,
     lib_regex,
     lib_sets,
     lib_standard,
     lib_strings,
+    lib_thesmos_quantities,
 )
 from vm.cel.library import Function, Library
 
@@ -31,6 +40,18 @@ LIBRARIES: Final[dict[str, Library]] = {
     "encoders": lib_encoders.LIBRARY,
     "regex": lib_regex.LIBRARY,
     "optional": lib_optional.LIBRARY,
+    "network": lib_network.LIBRARY,
+    "kubernetes.lists": lib_k8s_lists.LISTS,
+    "kubernetes.regex": lib_k8s_lists.REGEX,
+    "kubernetes.url": lib_k8s_url.LIBRARY,
+    "kubernetes.authz": lib_k8s_authz.LIBRARY,
+    "kubernetes.quantity": lib_k8s_quantity.LIBRARY,
+    "kubernetes.ip": lib_k8s_addresses.IP,
+    "kubernetes.cidr": lib_k8s_addresses.CIDR,
+    "kubernetes.format": lib_k8s_format.LIBRARY,
+    "kubernetes.semver": lib_k8s_semver.LIBRARY,
+    "jsonpatch": lib_k8s_lists.JSON_PATCH,
+    "thesmos.quantities": lib_thesmos_quantities.LIBRARY,
 }
 
 
@@ -56,7 +77,7 @@ def intrinsics() -> tuple[Intrinsic, ...]:
             f.sized,
             metered=f.metered,
             pure=f.pure,
-            cost="" if f.cost == "one" else f.cost,
+            cost="" if f.cost in ("one", "none") else f.cost,
             changes=f.changes,
             wraps=f.wraps,
         )
