@@ -331,7 +331,7 @@ TEMPLATES: Final[tuple[tuple[str, str, str], ...]] = (
     *(
         ("kubernetes", "int", text)
         for text in (
-            *("<quantity>.compareTo(<=quantity>)", "<quantity>.sign()", "<quantity>.asInteger()", "<ip>.family()"),
+            *("<quantity>.compareTo(<=quantity>)", "sign(<=quantity>)", "<quantity>.asInteger()", "<ip>.family()"),
             *("<cidr>.prefixLength()", "<semver>.major()", "<semver>.minor()", "<semver>.patch()"),
             *(
                 "<semver>.compareTo(<=semver>)",

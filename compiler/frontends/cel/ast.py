@@ -151,3 +151,25 @@ class Opt:
 
 
 Node: TypeAlias = Literal | Ident | Select | Call | ListLit | MapLit | StructLit | Loop | Bind | Opt
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes right below a node, in the order of the text."""
+    match node:
+        case Select(of):
+            return (of,)
+        case Call(_, args, target):
+            return args if target is None else (target, *args)
+        case ListLit(items):
+            return items
+        case MapLit(entries):
+            return tuple(n for e in entries for n in (e.key, e.value))
+        case StructLit(_, fields):
+            return tuple(f.value for f in fields)
+        case Loop(_, over, _, _, where, then):
+            return (over, *(n for n in (where, then) if n is not None))
+        case Bind(_, value, body):
+            return (value, body)
+        case Opt(of, _, then):
+            return (of, then)
+    return ()
