@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from vm.cel.values import CelMap, Optional
 from vm.host import Meter, Outcome, Status
 from vm.values import Err, Value
 
 CHUNK: Final = 6
 """Bulk work costs one unit of fuel for 2**CHUNK items, nodes or characters."""
 SIZED: Final = frozenset({str, list, dict})
+LONG: Final = SIZED | {bytes}
+"""Types whose length an intrinsic pays for."""
 
 
 def measure(v: Value, meter: Meter) -> None:
     """Charges for every node and character of a value that the program built: it may hold the same part many times
     over."""
     t = type(v)
-    if t is not list and t is not dict:
-        if t is str:
+    if t is not list and t is not dict and t is not CelMap and t is not Optional:
+        if t is str or t is bytes:
             meter.charge(len(v) >> CHUNK)
         return
     stack = [v]
@@ -28,13 +31,18 @@ def measure(v: Value, meter: Meter) -> None:
     while stack:
         x = stack.pop()
         t = type(x)
-        if t is str:
+        if t is str or t is bytes:
             seen += len(x)
         elif t is list:
             stack.extend(x)
         elif t is dict:
             stack.extend(x.values())
             seen += len(x)
+        elif t is CelMap:
+            stack.extend(v for _, v in x.entries.values())
+            seen += len(x.entries)
+        elif t is Optional:
+            stack.append(x.value)
         seen += 1
         if seen >> CHUNK:
             meter.charge(seen >> CHUNK)
@@ -46,7 +54,7 @@ def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: lis
     here."""
     for i in sized:
         v = args[i]
-        if type(v) in SIZED and len(v) >> CHUNK:
+        if type(v) in LONG and len(v) >> CHUNK:
             meter.charge(len(v) >> CHUNK)
     for i in measured:
         measure(args[i], meter)

@@ -262,6 +262,10 @@ def c_whole(v: Value) -> Value:
     return v
 
 
+def c_more(v: Value, i: int) -> bool:
+    return type(v) is list and i + 1 < len(v)
+
+
 def c_charge(n: int, meter: Meter) -> bool:
     meter.cost += n
     return meter.cost > meter.cost_limit

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vm.fuel import CHUNK, SIZED, measure, pairs
+from vm.fuel import CHUNK, LONG, SIZED, measure, pairs
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
 from vm.isa import Effect
@@ -44,6 +44,7 @@ GLOBALS: Final[dict[str, Any]] = {
     "PASSED": PASSED,
     "NOTHING": NOTHING,
     "SIZED": SIZED,
+    "LONG": LONG,
     "UNSET": UNSET,
     "Err": Err,
     "OutOfFuel": OutOfFuel,
@@ -496,7 +497,7 @@ class Translator:
             # As vm.fuel.charge_operands does, written out: most operands are short.
             for n in entry.sized:
                 x = operands[n].text
-                self.line(f"if type({x}) in SIZED and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
+                self.line(f"if type({x}) in LONG and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
             for n in measured:
                 self.line(f"measure({operands[n].text}, meter)")
         args = ", ".join((*(["meter"] if metered else []), *(x.text for x in operands)))

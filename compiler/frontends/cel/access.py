@@ -19,10 +19,10 @@ def named(scope: Scope, node: Ident | Select) -> Low | None:
             if found is None:
                 return Low(scope.error("no_such_attribute", f"no such attribute(s): {name}"), 1)
             e = ir.Op("c_path", (), (found,)) if isinstance(found, tuple) else found
-            return Low(e, 1, attribute=True)
+            return Low(e, 1, attribute=True, root=1)
         case LoopVar(owner, which):
             var = scope.loop_vars[owner][which]
-            return Low(var.expr, 1, boolean=var.boolean, sound=var.sound, attribute=True, layers=var.layers)
+            return Low(var.expr, 1, boolean=var.boolean, sound=var.sound, attribute=True, root=1, layers=var.layers)
         case Constant(value):
             return Low(ir.Const(value), boolean=isinstance(value, bool), sound=True)
     if isinstance(node, Ident):
@@ -44,10 +44,10 @@ def select(scope: Scope, node: Select) -> Low:
 
 def one_step(scope: Scope, low: Low, step: Select) -> Low:
     if step.test:
-        return over(ir.Op("c_has", (low.expr,), (step.name,)), low, boolean=True)
+        return over(ir.Op("c_has", (low.expr,), (step.name,)), low, boolean=True, cost=0 if low.attribute else 2)
     if step.optional:
         e = ir.Invoke("cel.select_optional.2", (low.expr, ir.Const(step.name)))
-        return attribute(over(e, low, cost=1), low)
+        return replace(over(e, low, cost=1), attribute=True)
     return field(low, step.name)
 
 
@@ -61,7 +61,7 @@ def field(low: Low, name: str) -> Low:
 
 def attribute(made: Low, of: Low) -> Low:
     """A step on what is no attribute yet makes one, which costs a unit."""
-    return replace(made, cost=made.cost + (0 if of.attribute else 1), attribute=True)
+    return replace(made, cost=made.cost + (0 if of.attribute else 1), attribute=True, root=of.root)
 
 
 def index(scope: Scope, node: Call) -> Low:
@@ -72,7 +72,7 @@ def index(scope: Scope, node: Call) -> Low:
             return field(low, key)
     by = scope.value(at)
     name = "cel.index.2" if node.function == "_[_]" else "cel.index_optional.2"
-    made = over(ir.Invoke(name, (low.expr, by.expr)), low, by, cost=0 if by.attribute else 1)
+    made = over(ir.Invoke(name, (low.expr, by.expr)), low, by, cost=1 - by.root)
     return attribute(made, low)
 
 

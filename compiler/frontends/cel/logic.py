@@ -37,13 +37,14 @@ def joined(scope: Scope, node: Call) -> Low:
 def choice(scope: Scope, node: Call) -> Low:
     """``cond ? then : other``."""
     cond, then, other = (scope.value(x) for x in node.args)
-    arms = [paid(replace(x, cost=x.cost - 1) if x.attribute else x) for x in (then, other)]
+    arms = [paid(replace(x, cost=x.cost - x.root)) for x in (then, other)]
     both_bool = then.boolean and other.boolean
     if cond.boolean and cond.sound:
         e = ir.Choose(test("is_true", cond.expr), arms[0].expr, arms[1].expr)
-        return over(e, cond, *arms, boolean=both_bool, sound=then.sound and other.sound, nest=1)
+        made = over(e, cond, *arms, boolean=both_bool, sound=then.sound and other.sound, nest=1)
+        return replace(made, attribute=True)
     body: list[ir.Stmt] = []
     c = scope.let(cond.expr, body)
     wrong = ir.Op("c_cond", (c,))
     e = ir.Choose(test("is_true", c), arms[0].expr, ir.Choose(test("is_false", c), arms[1].expr, wrong))
-    return over(block(body, e), cond, *arms, boolean=both_bool, nest=2)
+    return replace(over(block(body, e), cond, *arms, boolean=both_bool, nest=2), attribute=True)

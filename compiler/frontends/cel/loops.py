@@ -1,4 +1,4 @@
-"""Comprehension macros, ``cel.bind`` and ``optMap`` to IR: real loops that end when the answer is known.
+"""Comprehension macros to IR: real loops that end when the answer is known.
 
 cel-go folds ``&&`` or ``||`` over the elements for ``all`` and ``exists``, so an error waits for an element that
 decides; the others keep an error. Of several, the first error of what is made of an element is the result, or the last
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.frontends.cel.ast import Bind, Loop, Opt
+from compiler.frontends.cel.ast import Loop
 from compiler.frontends.cel.lowered import Low, block, charge, over, test
 from compiler.frontends.cel.scope import Scope
 from compiler.ir import ops as ir
@@ -18,7 +18,7 @@ from compiler.ir.build import negate
 _ROUND = {"all": 3, "exists": 4}
 """What a round costs beside its predicate."""
 _DECIDED = {"all": 2, "exists": 3}
-"""What finding out costs that no further round is needed."""
+"""What it costs to find out before a further round that none is needed."""
 NULL = ir.Const(None)
 
 
@@ -42,7 +42,7 @@ def loop(scope: Scope, node: Loop) -> Low:
     match node.kind:
         case "all" | "exists":
             assert where is not None
-            setup, each, result, cost = _quantifier(scope, node.kind, where)
+            setup, each, result, cost = _quantifier(scope, node.kind, around, where)
         case "exists_one":
             assert where is not None
             setup, each, result, cost = _exists_one(scope, where)
@@ -88,7 +88,8 @@ def _start(scope: Scope, node: Loop, before: list[ir.Stmt]) -> _Round:
             Low(key, sound=True),
             Low(ir.Local(second), sound=True, layers=inside),
         )
-    return _Round(low, ir.Local(source), head, item, None, key)
+    index = scope.fresh("I", "i") if node.kind in _DECIDED else None
+    return _Round(low, ir.Local(source), head, item, index, key)
 
 
 def _limit(cost: int) -> tuple[ir.Stmt, ...]:
@@ -96,13 +97,17 @@ def _limit(cost: int) -> tuple[ir.Stmt, ...]:
     return (ir.If(ir.Op("c_charge", (), (cost,)), (ir.Break(),)),) if cost else ()
 
 
-def _quantifier(scope: Scope, kind: str, where: Low) -> tuple[tuple[ir.Stmt, ...], tuple[ir.Stmt, ...], ir.Expr, int]:
+def _quantifier(
+    scope: Scope, kind: str, around: _Round, where: Low
+) -> tuple[tuple[ir.Stmt, ...], tuple[ir.Stmt, ...], ir.Expr, int]:
     holds, decides, join = ("is_true", "is_false", "c_and") if kind == "all" else ("is_false", "is_true", "c_or")
     name = scope.fresh("V", "all" if kind == "all" else "any")
     result = ir.Local(name)
     body: list[ir.Stmt] = [*_limit(where.cost + _ROUND[kind])]
     c = scope.let(where.expr, body)
-    end = (ir.Set(name, ir.Const(kind != "all")), *charge(_DECIDED[kind]), ir.Break())
+    assert around.index is not None
+    more = ir.Op("c_more", (around.source, ir.Local(around.index)))
+    end = (ir.Set(name, ir.Const(kind != "all")), ir.If(more, charge(_DECIDED[kind])), ir.Break())
     wrong = (ir.Set(name, ir.Op(join, (result, c))),)
     if where.boolean and where.sound:
         body.append(ir.If(test(decides, c), end))
@@ -177,31 +182,3 @@ def _kept(node: Loop, out: str, fault: str, key: ir.Expr, v: ir.Expr, then: Low)
 
 def _first(fault: str, v: ir.Expr) -> tuple[ir.Stmt, ...]:
     return (ir.If(test("is_null", ir.Local(fault)), (ir.Set(fault, v),)),)
-
-
-def bind(scope: Scope, node: Bind) -> Low:
-    """The value is no effect, so that computing it at once gives what computing it when needed would."""
-    value = scope.value(node.value)
-    name = scope.fresh("V", "let")
-    scope.loop_vars[node.id] = (Low(ir.Local(name), boolean=value.boolean, sound=value.sound, layers=value.layers),)
-    body = scope.value(node.body)
-    e = block([ir.Set(name, value.expr)], body.expr)
-    return over(e, value, body, boolean=body.boolean, sound=body.sound)
-
-
-def optional_map(scope: Scope, node: Opt) -> Low:
-    """``of.hasValue() ? optional.of(then) : optional.none()`` with the value bound; ``optFlatMap`` takes ``then`` as it
-    is."""
-    low = scope.value(node.of)
-    name = scope.fresh("V", "some")
-    scope.loop_vars[node.id] = (Low(ir.Local(name), sound=True, layers=low.layers),)
-    then = scope.value(node.then)
-    before: list[ir.Stmt] = []
-    o = scope.let(low.expr, before)
-    has = scope.let(ir.Invoke("cel.hasValue.1", (o,)), before)
-    some = then.expr if node.flat else ir.Invoke("cel.optional.of.1", (then.expr,))
-    some = block([*charge(then.cost + 2), ir.Set(name, ir.Invoke("cel.value.1", (o,)))], some)
-    none = ir.Invoke("cel.optional.none.0", ())
-    e = ir.Choose(test("is_true", has), some, ir.Choose(test("is_false", has), none, ir.Op("c_cond", (has,))))
-    made = over(block(before, e), low, then, nest=2, layers=1)
-    return Low(made.expr, low.cost + 2, deep=made.deep, nest=made.nest, loops=made.loops, layers=made.layers)

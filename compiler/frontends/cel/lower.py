@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.frontends.cel import access, construct, logic, loops
+from compiler.emit import EmitError
+from compiler.frontends.cel import access, binds, construct, logic, loops
 from compiler.frontends.cel.ast import Bind, Call, Ident, ListLit, Literal, Loop, MapLit, Node, Opt, Select, StructLit
 from compiler.frontends.cel.checked import Checked
-from compiler.frontends.cel.lowered import MAX_LAYERS, CelFrame, Low, charge, outlined, over, too_deep
+from compiler.frontends.cel.lowered import MAX_LAYERS, CelFrame, Low, block, charge, outlined, over, test, too_deep
 from compiler.frontends.cel.scope import Scope
-from compiler.emit import EmitError
 from compiler.ir import ops as ir
+from vm.cel.lib_k8s_authz import CHECK, DECISION
+from vm.host import HOST_CALLS
 
 _LOGIC = {
     "_&&_": logic.joined,
@@ -80,9 +82,9 @@ class _Lowering:
             case Loop():
                 return loops.loop(scope, node)
             case Bind():
-                return loops.bind(scope, node)
+                return binds.bind(scope, node)
             case Opt():
-                return loops.optional_map(scope, node)
+                return binds.optional_map(scope, node)
 
     def call(self, node: Call) -> Low:
         lows = [self.value(x) for x in self.operands(node)]
@@ -92,11 +94,26 @@ class _Lowering:
         if row is None:
             text = f"no such overload: {node.function}"
             return Low(self.scope.error("overload", text))
+        if row.name == "dyn":
+            constant = isinstance(lows[0].expr, ir.Const)
+            return replace(lows[0], cost=lows[0].cost + (not constant), attribute=False, root=0)
+        if row.intrinsic == CHECK:
+            return self.asked(lows)
+        if row.intrinsic in ("cel.or.2", "cel.orValue.2"):
+            return binds.alternative(self.scope, lows[0], lows[1], row.intrinsic)
         boolean = all(o.result == "bool" for o in row.overloads)
         sound = row.name in ("_==_", "_!=_") and all(x.sound for x in lows)
         e = ir.Invoke(row.intrinsic, tuple(x.expr for x in lows))
         made = over(e, *lows, cost=1 if row.cost == "one" else 0, boolean=boolean, sound=sound, layers=row.wraps)
         return replace(made, layers=0) if _ATOMS.issuperset(o.result for o in row.overloads) else made
+
+    def asked(self, lows: list[Low]) -> Low:
+        """``check`` of an authorizer: the question, the host's reply, the decision that it makes."""
+        body: list[ir.Stmt] = []
+        question = self.scope.let(ir.Invoke(CHECK, tuple(x.expr for x in lows)), body)
+        reply = ir.Op("await", (question,), (HOST_CALLS.index("authorize"),))
+        e = ir.Choose(test("is_err", question), question, ir.Invoke(DECISION, (reply,)))
+        return over(block(body, e), *lows, nest=1)
 
     def operands(self, node: Call) -> tuple[Node, ...]:
         if node.target is None or node.id in self.scope.checked.namespaced:

@@ -47,8 +47,8 @@ class Low:
     """An expression of kind V, and what is known of it.
 
     ``cost``: units that evaluating it surely adds and that nothing has charged yet. ``boolean``: the value is a bool or
-    an error; ``sound``: it is no error. ``attribute``: an ident with selects and indexes, whose first unit the choice
-    around it does not count (cel-go). ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around
+    an error; ``sound``: it is no error. ``attribute``: an ident, select, index or choice, on which a step costs no
+    more than itself; ``root`` is the unit for its ident, which a choice or an index around it does not count (cel-go). ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around
     one another; ``layers``: how many lists, maps and optional values its value may have around what the input holds.
     """
 
@@ -57,6 +57,7 @@ class Low:
     boolean: bool = False
     sound: bool = False
     attribute: bool = False
+    root: int = 0
     deep: int = 1
     nest: int = 0
     loops: int = 0
@@ -81,6 +82,7 @@ def over(
         boolean,
         sound,
         False,
+        0,
         deep + max((p.deep for p in parts), default=0),
         nest + max((p.nest for p in parts), default=0),
         loops + max((p.loops for p in parts), default=0),

@@ -89,8 +89,8 @@ def refusal(content: bytes) -> str:
 
 
 def extension(form: Any) -> bytes:
-    content = msgpack.packb(form)
-    return b"\x91" + msgpack.packb(msgpack.ExtType(6, content))
+    packed: bytes = msgpack.packb([msgpack.ExtType(6, msgpack.packb(form))])
+    return packed
 
 
 @pytest.mark.parametrize("value", SPECIAL + PLAIN, ids=repr)
