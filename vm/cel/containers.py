@@ -31,6 +31,7 @@ from vm.values import MISSING, Err, Value
 
 _KEYS: Final = frozenset({str, bool, int, UInt})
 _INT: Final = frozenset({int, UInt})
+_NUMBERS: Final = frozenset({int, UInt, float})
 _QUALIFIERS: Final = frozenset({str, bool, int, UInt, float})
 _FOUND_BY_IDENTITY: Final = frozenset({str, bytes, type(None)})
 """Types whose values Python's ``in`` finds as CEL does."""
@@ -152,8 +153,11 @@ def has_element(items: list[Value], x: Value, meter: Meter | None = None) -> boo
     t = type(x)
     if t in _FOUND_BY_IDENTITY:
         return x in items
-    if t in _INT and -_EXACT < x < _EXACT and x not in items:
-        return False
+    if t in _INT and -_EXACT < x < _EXACT:
+        if x not in items:
+            return False
+        if type(items[items.index(x)]) in _NUMBERS:
+            return True
     return any(equal(x, y, meter) for y in items)
 
 

@@ -52,7 +52,8 @@ def matches(s: Value, pattern: Value) -> Value:
     expression = compiled(pattern)
     if type(expression) is Err:
         return expression
-    return expression.search(s if s.isascii() else s.encode("utf-8", "replace").decode()) is not None
+    # Bytes: given a text, the library counts characters up to each group (4.3 µs a call instead of 1.4).
+    return expression.search(s.encode("utf-8", "replace")) is not None
 
 
 def compiled(pattern: str) -> Any:
