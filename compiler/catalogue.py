@@ -153,6 +153,25 @@ CODES: Final[dict[str, Code]] = {
         "existence anchor without list",
         "`^( )` asks that some element of a list matches, so its value is a list of maps.",
     ),
+    # T121: CEL expressions
+    "T1210": _e("not CEL", "The expression breaks the grammar of CEL; the caret stands where the parser gave up."),
+    "T1211": _e("undeclared reference", "A variable, function or type that nothing declares."),
+    "T1212": _e("no overload", "A function or operator is given values of types that it does not take."),
+    "T1213": _e("undefined field", "The API server declares the fields of this object, and this is none of them."),
+    "T1214": _e("wrong type", "A value of another type must stand here."),
+    "T1215": _e("bad constant", "A text that is to be a duration, a timestamp or a regular expression, and is none."),
+    "T1216": _e("expression too large", "The expression is longer or nested deeper than CEL allows."),
+    "T1217": _w(
+        "does not fit the schema",
+        "By the schema of the kinds that the rule matches, the value has no such field or another type. The API server"
+        " does not look at schemas here, so the expression stands, and will most likely fail.",
+    ),
+    "T1218": _w("always the same", "By the schema, the compared values have different types and can never be equal."),
+    "T1219": _n(
+        "quantities",
+        "By the schema, the values are quantities, so `500m` and `0.5` are equal and `8` is less than `16`. Plain CEL"
+        " compares them as texts, as `--cel-strict` does.",
+    ),
     "T1230": _w(
         "no such field",
         "None of the kinds that the rule matches has the field, so a pattern never finds it and a patch is refused or"

@@ -79,15 +79,7 @@ def _block(text: str, start: int, end: int, folded: bool) -> Offsets:
     at += 1
     indent = _indent(text, at, end)
     if explicit:
-        # The indicator counts from the parent's indentation, which is that of the line the header stands in.
-        line = text.rfind("\n", 0, start) + 1
-        own = len(text[line:start]) - len(text[line:start].lstrip(" "))
-        rest = text[line + own : start]
-        while rest.startswith("- "):
-            inner = rest[2:].lstrip(" ")
-            own += len(rest) - len(inner)
-            rest = inner
-        indent = min(indent, own + explicit)
+        indent = _parent_column(text, start) + explicit
     out: Offsets = []
     leading: Offsets = []
     trailing: Offsets = []
@@ -116,6 +108,26 @@ def _block(text: str, start: int, end: int, folded: bool) -> Offsets:
         leading = [(stop, min(stop + 1, end))]
         at = stop + 1
     return out + leading + trailing
+
+
+def _parent_column(text: str, start: int) -> int:
+    """The indentation that an indicator counts from: the column of the innermost collection that the scalar is in: that
+    of its key, or of the dash when it is an element of a list."""
+    line = text.rfind("\n", 0, start) + 1
+    before = text[line:start]
+    while not before.strip() and line > 0:
+        # The header stands on a line of its own: its key or dash is in one above.
+        line, end = text.rfind("\n", 0, line - 1) + 1, line - 1
+        before = text[line:end]
+    column = len(before) - len(before.lstrip(" "))
+    rest = before[column:]
+    while rest[:1] in ("-", "?", ":") and rest[1:2] in (" ", "\t", ""):
+        inner = rest[1:].lstrip(" \t")
+        if all(word[0] in "!&" for word in inner.split()):
+            return column
+        column += len(rest) - len(inner)
+        rest = inner
+    return column
 
 
 def _indent(text: str, at: int, end: int) -> int:

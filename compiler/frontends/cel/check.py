@@ -30,10 +30,11 @@ from compiler.frontends.cel.ast import (
 )
 from compiler.frontends.cel.checked import Checked, Constant, LoopVar, Problem, Variable
 from compiler.frontends.cel.env import Env
+from compiler.frontends.cel.formats import format_problems
 from compiler.frontends.cel.overloads import MAP_INSERT, Match, Signature, index, resolve
 from compiler.frontends.cel.resolve import Names, candidates, is_rooted, qualified, value_type
 from compiler.frontends.cel.soft import hard, has_soft, merged, schema, softened
-from compiler.frontends.cel.suggest import nearest, overload_help
+from compiler.frontends.cel.suggest import elsewhere, nearest, overload_help
 from compiler.frontends.cel.types import (
     BOOL,
     DOUBLE,
@@ -51,6 +52,7 @@ from compiler.frontends.cel.types import (
     Object,
     Opaque,
     Param,
+    Prim,
     Soft,
     Type,
     TypeOf,
@@ -67,6 +69,9 @@ _BRANCHES: Final = frozenset({"_?_:_", "or", "orValue"})
 _EQUAL: Final = {"_==_": "false", "_!=_": "true", "@in": "false"}
 _NUMBERS: Final = (INT, UINT, DOUBLE)
 
+_MACROS: Final = {"math.@max": "math.greatest", "math.@min": "math.least"}
+"""Functions by the names that people write."""
+
 _Scope = Mapping[str, tuple[Type, LoopVar]]
 
 
@@ -76,8 +81,10 @@ def check(node: Node, env: Env) -> Checked:
     c.check(node)
     types = {i: c.unify.substitute(t, to_dyn=True) for i, t in c.types.items()}
     problems = c.problems
-    if env.kubernetes and not any(p.level == "error" for p in problems):
-        problems += further_problems(node, types, c.calls)
+    if not any(p.level == "error" for p in problems):
+        problems += format_problems(node, types, c.calls)
+        if env.kubernetes:
+            problems += further_problems(node, types, c.calls)
     problems.sort(key=lambda p: p.at)
     return Checked(
         node,
@@ -190,8 +197,17 @@ class _Checker:
         return found[0]
 
     def _undeclared(self, at: Span, name: str, near: Sequence[str]) -> Type:
-        message = f"undeclared reference to '{name}' (in container '{self.env.container}')"
-        return self._error("undeclared", at, message, help=nearest(name.removeprefix("."), near))
+        return self._error("undeclared", at, self._reference(name), help=nearest(name.removeprefix("."), near))
+
+    def _undeclared_function(self, n: Call) -> Type:
+        name = _MACROS.get(n.function, n.function)
+        if self.env.kubernetes and (library := elsewhere(name, n.target)):
+            help = f"the API server does not have the library '{library}' of CEL, where this function is"
+            return self._error("undeclared", n.at, self._reference(name), help=help)
+        return self._undeclared(n.at, name, [f for f in self.index if f[0] not in "_@!-"])
+
+    def _reference(self, name: str) -> str:
+        return f"undeclared reference to '{name}' (in container '{self.env.container}')"
 
     def _qualified(self, n: Node) -> str | None:
         """The name that a chain of selects writes, None where it begins with a loop variable or is no such chain."""
@@ -226,7 +242,10 @@ class _Checker:
                 t = DYN
             case _:
                 t = DYN
-                if not is_dyn_or_error(target):
+                if isinstance(target, Prim) and target.name.startswith("kubernetes."):
+                    # Objects without fields to cel-go, not opaque types.
+                    self._error("field", n.at, f"unexpected failed resolution of '{target.name}'")
+                elif not is_dyn_or_error(target):
                     self._error("type", n.at, f"type '{self._show(target)}' does not support field selection")
         return optional_of(t) if lifted or n.optional else t
 
@@ -256,7 +275,10 @@ class _Checker:
                     t = softened(fields[name])
                 elif fields is not None and not of.open:
                     self._warn(
-                        "schema", at, f"the schema of {of.name} has no field '{name}'", help=nearest(name, fields)
+                        "schema",
+                        at,
+                        f"the schema of {_short(of.name)} has no field '{name}'",
+                        help=nearest(name, fields),
                     )
             case _ if not is_dyn(of):
                 self._warn("schema", at, f"the schema says {_said(of)} here, which has no fields")
@@ -291,7 +313,7 @@ class _Checker:
         if (t := self._quantities(n, operands, member)) is not None:
             return t
         if found is None:
-            return self._undeclared(n.at, n.function, [f for f in self.index if f[0] not in "_@!-"])
+            return self._undeclared_function(n)
         if (
             n.function == "_[_]"
             and isinstance(operands[0], Soft)
@@ -299,7 +321,7 @@ class _Checker:
             and isinstance(schema(operands[0]), Object)
             and isinstance(n.args[1].value, str)
         ):
-            return self._schema_field(n.at, operands[0].of, n.args[1].value)
+            return self._schema_field(n.args[1].at, operands[0].of, n.args[1].value)
         match = self._resolved(n.at, found[0], found[1], operands, member)
         if match is None:
             return ERROR
@@ -321,6 +343,8 @@ class _Checker:
             return None
         if not any(map(has_soft, operands)):
             return match
+        if name == "_?_:_" and has_soft(operands[0]) and not self._fits_schema(schema(operands[0]), BOOL):
+            self._warn("schema", at, f"the schema says {_said(schema(operands[0]))} before the '?', not bool")
         said = [schema(t) for t in operands]
         better = self._by_schema(signatures, said, member)
         if better is None:
@@ -348,8 +372,8 @@ class _Checker:
             if (left in _NUMBERS and right in _NUMBERS) or (parts(left) and parts(right)):
                 return
             if name != "@in" or right is not said[1]:
-                verb = "is never in" if name == "@in" else "is never equal to"
-                what = f"{_said(left)} {verb} {'a collection of ' if name == '@in' else ''}{_said(right)}"
+                verb = "never in a collection of" if name == "@in" else "never equal to"
+                what = f"{_said(left)} is {verb} {format_type(right) if name == '@in' else _said(right)}"
                 self._warn(
                     "always_false",
                     at,
@@ -398,18 +422,15 @@ class _Checker:
 
     # Literals of lists, maps and messages.
 
-    def _joined(self, n: Node, before: Type | None, t: Type) -> Type:
-        """The type of the elements so far and one more."""
+    def _joined(self, before: Type | None, t: Type) -> Type:
+        """The type of the elements so far and one more, ``dyn`` for elements of several types."""
         if before is None:
             return t
         if self.unify.assignable(hard(before), hard(t)):
             if has_soft(before) or has_soft(t):
                 return self._joined_schema(before, t)
             return most_general(before, t)
-        if not self.env.kubernetes:
-            return DYN
-        message = f"expected type '{self._show(before)}' but found '{self._show(t)}'"
-        return self._error("type", n.at, message, help="elements of one literal must be of one type; dyn(x) takes any")
+        return DYN
 
     def _joined_schema(self, before: Type, t: Type) -> Type:
         plain = most_general(hard(before), hard(t))
@@ -431,15 +452,15 @@ class _Checker:
     def _list(self, n: ListLit) -> Type:
         item: Type | None = None
         for i, x in enumerate(n.items):
-            item = self._joined(x, item, self._element(x, self.check(x), i in n.optional))
+            item = self._joined(item, self._element(x, self.check(x), i in n.optional))
         return ListOf(self.unify.fresh() if item is None else self._now(item))
 
     def _map(self, n: MapLit) -> Type:
         key: Type | None = None
         value: Type | None = None
         for e in n.entries:
-            key = self._joined(e.key, key, self.check(e.key))
-            value = self._joined(e.value, value, self._element(e.value, self.check(e.value), e.optional))
+            key = self._joined(key, self.check(e.key))
+            value = self._joined(value, self._element(e.value, self.check(e.value), e.optional))
         if key is None or value is None:
             return MapOf(self.unify.fresh(), self.unify.fresh())
         return self._now(MapOf(key, value))
@@ -595,11 +616,16 @@ def _unwrapped(t: Type) -> tuple[bool, Type]:
             return False, t
 
 
+def _short(name: str) -> str:
+    """The name of a schema without its package: ``Container``."""
+    return name.rpartition(".")[2]
+
+
 def _said(t: Type) -> str:
     """A schema's type in words of the user."""
     match t:
         case Object(name):
-            return f"an object ({name})" if name else "an object"
+            return f"an object ({_short(name)})" if name else "an object"
         case ListOf():
             return "a list"
         case MapOf():
@@ -607,7 +633,11 @@ def _said(t: Type) -> str:
         case _ if t in (QUANTITY_TEXT, INT_OR_STRING):
             return "a quantity" if t == QUANTITY_TEXT else "a number or a string"
         case _:
-            return f"a value of type {format_type(t)}"
+            return _article(format_type(t))
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 
 def _said_plainly(t: Type) -> str:

@@ -1,7 +1,9 @@
 """Which function libraries an environment has.
 
-``KUBERNETES_LIBRARIES`` are those of the API server 1.36 for admission policies, in the versions it has;
-``PLAIN_LIBRARIES`` those of plain CEL with every extension, as the conformance tests of the specification ask for.
+``KUBERNETES_LIBRARIES`` are those of the API server 1.36 for admission policies, in the order and the versions it has
+them (apiserver, ``pkg/cel/environment``), with the quantities of the schema behind them. ``MUTATION_LIBRARIES`` has
+what the API server adds for mutations. ``PLAIN_LIBRARIES`` are those of plain CEL with every extension, as the
+conformance tests of the specification ask for.
 """
 
 from __future__ import annotations
@@ -11,15 +13,31 @@ from typing import Final
 from vm.cel.libraries import LIBRARIES
 from vm.cel.library import Library
 
-PLAIN_LIBRARIES: Final[tuple[Library, ...]] = tuple(
-    LIBRARIES[name]
-    for name in ("standard", "optional", "strings", "math", "lists", "sets", "encoders", "regex", "network")
-    if name in LIBRARIES
+
+def _named(*names: str) -> tuple[Library, ...]:
+    return tuple(LIBRARIES[name] for name in names)
+
+
+PLAIN_LIBRARIES: Final = _named(
+    "standard", "optional", "strings", "math", "lists", "sets", "encoders", "regex", "network"
 )
 
-KUBERNETES_LIBRARIES: Final[tuple[Library, ...]] = tuple(
-    library
-    for name, library in LIBRARIES.items()
-    if name in ("standard", "optional", "strings.kubernetes", "sets", "lists.kubernetes")
-    or name.startswith(("k8s", "kubernetes", "thesmos"))
+KUBERNETES_LIBRARIES: Final = _named(
+    "standard",
+    "kubernetes.url",
+    "kubernetes.regex",
+    "kubernetes.lists",
+    "kubernetes.authz",
+    "optional",
+    "kubernetes.quantity",
+    "strings.kubernetes",
+    "sets",
+    "kubernetes.ip",
+    "kubernetes.cidr",
+    "kubernetes.format",
+    "kubernetes.semver",
+    "lists.kubernetes",
+    "thesmos.quantities",
 )
+
+MUTATION_LIBRARIES: Final = (*KUBERNETES_LIBRARIES, *_named("jsonpatch"))

@@ -245,7 +245,10 @@ class Unifier:
 
 
 def most_general(t1: Type, t2: Type) -> Type:
-    """The more general of two types that unify."""
+    """The more general of two types that unify; null is less general than anything that may be null (CEL spec
+    § Gradual Type Checking)."""
+    if t2 == NULL and not isinstance(t1, Param):
+        return t1
     return t1 if _less_specific(t1, t2) else t2
 
 
