@@ -276,6 +276,10 @@ RULES: Final[dict[str, CostRule]] = {
     "list_made": CostRule(_list_made, _list_made_of),
     "flatten": CostRule(_flattened, _list_made_of),
     "distinct": CostRule(_distinct, lambda sizes: _sum(_times(_product(sizes[0], sizes[0]), 2), (1 + LIST, 1 + LIST))),
+    "sorted_by": CostRule(
+        lambda operands, result: _distinct(operands[1:], result),
+        lambda sizes: _sum(_times(_product(sizes[1], sizes[1]), 2), (1 + LIST, 1 + LIST)),
+    ),
     "pairs": _pairs(1),
     "pairs_twice": _pairs(2),
 }

@@ -29,8 +29,9 @@ def _row(
     metered: bool = True,
     symbol: str = "",
     since: int = 0,
+    cost: str = "one",
 ) -> Function:
-    return Function(name, overloads, body, doc, symbol, 3, sized, metered=metered, since=since)
+    return Function(name, overloads, body, doc, symbol, 3, sized, metered, cost, since=since)
 
 
 _ROWS: Final = (
@@ -41,12 +42,14 @@ _ROWS: Final = (
         "the elements from a position to another, which is not included",
         sized=(0,),
         metered=False,
+        cost="list_made",
     ),
     _row(
         "flatten",
         (method("list(list(T))", to="list(T)"),),
         _L + "flatten",
         "the elements of the lists in a list, one level deep",
+        cost="flatten",
         since=1,
     ),
     _row(
@@ -54,6 +57,7 @@ _ROWS: Final = (
         (method("list(dyn)", "int", to="list(dyn)"),),
         _L + "flatten_deep",
         "the elements of the lists in a list, n levels deep",
+        cost="flatten",
         since=1,
     ),
     _row(
@@ -61,6 +65,7 @@ _ROWS: Final = (
         tuple(method(f"list({t})", to=f"list({t})") for t in _SORTABLE),
         _L + "sort",
         "the elements in order",
+        cost="distinct",
         since=2,
     ),
     _row(
@@ -69,6 +74,7 @@ _ROWS: Final = (
         _L + "sort_by_keys",
         "the elements in the order of their keys; the macro list.sortBy(x, key) calls it with list.map(x, key)",
         symbol="sortByAssociatedKeys",
+        cost="sorted_by",
         since=2,
     ),
     _row(
@@ -77,12 +83,14 @@ _ROWS: Final = (
         _L + "range_",
         "the numbers from 0 to n - 1",
         since=2,
+        cost="list_made",
     ),
     _row(
         "distinct",
         (method("list(T)", to="list(T)"),),
         _L + "distinct",
         "the elements without those that equal one before",
+        cost="distinct",
         since=2,
     ),
 )
@@ -92,7 +100,10 @@ _REVERSED: Final = "the elements in reverse order"
 LIBRARY: Final = Library(
     "lists",
     3,
-    (*_ROWS, _row("reverse", _REVERSE, "vm.cel.strings:reverse", _REVERSED, sized=(0,), metered=False, since=2)),
+    (
+        *_ROWS,
+        _row("reverse", _REVERSE, "vm.cel.strings:reverse", _REVERSED, sized=(0,), metered=False, cost="one", since=2),
+    ),
     "cel-go's functions on lists",
 )
 KUBERNETES: Final = Library(
@@ -109,6 +120,7 @@ KUBERNETES: Final = Library(
             metered=False,
             symbol="reverse.list",
             since=2,
+            cost="list_made",
         ),
     ),
     "cel-go's functions on lists, beside texts that cannot be reversed",

@@ -19,6 +19,7 @@ LIBRARY: Final = Library(
             "whether each element of the second list is in the first",
             fuel=3,
             metered=True,
+            cost="pairs",
         ),
         Function(
             "sets.equivalent",
@@ -27,6 +28,7 @@ LIBRARY: Final = Library(
             "whether each element of either list is in the other",
             fuel=3,
             metered=True,
+            cost="pairs_twice",
         ),
         Function(
             "sets.intersects",
@@ -35,6 +37,7 @@ LIBRARY: Final = Library(
             "whether an element is in both lists",
             fuel=3,
             metered=True,
+            cost="pairs",
         ),
     ),
     "cel-go's relations of lists taken as sets",

@@ -24,8 +24,9 @@ def _row(
     symbol: str = "",
     since: int = 0,
     until: int = 0,
+    cost: str = "one",
 ) -> Function:
-    return Function(name, (overload,), body, doc, symbol, 3, sized, metered=metered, since=since, until=until)
+    return Function(name, (overload,), body, doc, symbol, 3, sized, metered, cost, since=since, until=until)
 
 
 _ROWS: Final = (
@@ -42,6 +43,7 @@ _ROWS: Final = (
         "the position of the first occurrence, -1 without one",
         sized=(0, 1),
         metered=True,
+        cost="traversal",
     ),
     _row(
         "lastIndexOf",
@@ -50,6 +52,7 @@ _ROWS: Final = (
         "the position of the last occurrence, -1 without one",
         sized=(0, 1),
         metered=True,
+        cost="traversal",
     ),
     _row(
         "lowerAscii",
@@ -57,6 +60,7 @@ _ROWS: Final = (
         _S + "lower_ascii",
         "A to Z as small letters, all else as it is",
         sized=(0,),
+        cost="parse",
     ),
     _row(
         "upperAscii",
@@ -64,6 +68,7 @@ _ROWS: Final = (
         _S + "upper_ascii",
         "a to z as capital letters, all else as it is",
         sized=(0,),
+        cost="parse",
     ),
     _row(
         "replace",
@@ -72,6 +77,7 @@ _ROWS: Final = (
         "each occurrence of a text replaced by another",
         sized=(0, 1, 2),
         metered=True,
+        cost="parse_twice",
     ),
     _row(
         "replace",
@@ -80,6 +86,7 @@ _ROWS: Final = (
         "the first n occurrences replaced, all when n is negative",
         sized=(0, 1, 2),
         metered=True,
+        cost="parse_twice",
     ),
     _row(
         "split",
@@ -88,6 +95,7 @@ _ROWS: Final = (
         "the parts between a separator, the characters when it is empty",
         sized=(0, 1),
         metered=True,
+        cost="parse_twice",
     ),
     _row(
         "split",
@@ -96,6 +104,7 @@ _ROWS: Final = (
         "at most n parts, the last with what is left; all when n is negative",
         sized=(0, 1),
         metered=True,
+        cost="parse_twice",
     ),
     _row(
         "substring",
@@ -103,6 +112,7 @@ _ROWS: Final = (
         _S + "substring",
         "the text from a position on",
         sized=(0,),
+        cost="parse",
     ),
     _row(
         "substring",
@@ -110,8 +120,11 @@ _ROWS: Final = (
         _S + "substring_to",
         "the text from a position to another, which is not included",
         sized=(0,),
+        cost="parse",
     ),
-    _row("trim", method("string", to="string"), _S + "trim", "without white space at both ends", sized=(0,)),
+    _row(
+        "trim", method("string", to="string"), _S + "trim", "without white space at both ends", sized=(0,), cost="parse"
+    ),
     _row(
         "format",
         method("string", "list(dyn)", to="string"),
@@ -122,6 +135,7 @@ _ROWS: Final = (
         symbol="format.old",
         since=1,
         until=4,
+        cost="parse",
     ),
     _row(
         "format",
@@ -131,6 +145,7 @@ _ROWS: Final = (
         sized=(0,),
         metered=True,
         since=4,
+        cost="parse",
     ),
     _row(
         "strings.quote",
@@ -139,6 +154,7 @@ _ROWS: Final = (
         "the text between double quotes, special characters as escapes",
         sized=(0,),
         since=1,
+        cost="parse",
     ),
     _row(
         "join",
@@ -147,6 +163,7 @@ _ROWS: Final = (
         "the texts of a list as one",
         sized=(0,),
         metered=True,
+        cost="join",
     ),
     _row(
         "join",
@@ -155,6 +172,7 @@ _ROWS: Final = (
         "the texts of a list as one, with a separator between them",
         sized=(0,),
         metered=True,
+        cost="join",
     ),
     _row(
         "reverse",
@@ -174,6 +192,7 @@ _KIND: Final = (
         _S + "index_of_from",
         "the position of the first occurrence at or behind a position, -1 without one",
         sized=(0, 1),
+        cost="traversal",
     ),
     _row(
         "lastIndexOf",
@@ -181,6 +200,7 @@ _KIND: Final = (
         _S + "last_index_of_from",
         "the position of the last occurrence at or before a position, -1 without one",
         sized=(0, 1),
+        cost="traversal",
     ),
 )
 _STRICT: Final = (
@@ -191,6 +211,7 @@ _STRICT: Final = (
         "the position of the first occurrence at or behind a position of the text, -1 without one",
         sized=(0, 1),
         symbol="indexOf.strict",
+        cost="traversal",
     ),
     _row(
         "lastIndexOf",
@@ -199,6 +220,7 @@ _STRICT: Final = (
         "the position of the last occurrence at or before a position of the text, -1 without one",
         sized=(0, 1),
         symbol="lastIndexOf.strict",
+        cost="traversal",
     ),
 )
 
