@@ -14,7 +14,12 @@ _B: Final = "vm.cel.k8s_addresses:"
 def to_string(of: str) -> Function:
     """``string(x)`` of a type: the row shares its body with the standard function."""
     return Function(
-        "string", (function(of, to="string"),), "vm.cel.convert:to_string", "the canonical text", sized=(0,)
+        "string",
+        (function(of, to="string"),),
+        "vm.cel.convert:to_string",
+        "the canonical text",
+        sized=(0,),
+        cost="converted",
     )
 
 

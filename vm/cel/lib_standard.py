@@ -30,17 +30,17 @@ def _ordered() -> tuple[Overload, ...]:
     )
 
 
-def _conversion(to: str, body: str, doc: str, *sources: str, fuel: int = 2) -> Function:
+def _conversion(to: str, body: str, doc: str, *sources: str, cost: str = "one") -> Function:
     name = {_TIMESTAMP: "timestamp", _DURATION: "duration"}.get(to, to)
     overloads = tuple(function(s, to=to) for s in sources)
-    return Function(name, overloads, f"vm.cel.convert:{body}", doc, sized=(0,), fuel=fuel)
+    return Function(name, overloads, f"vm.cel.convert:{body}", doc, sized=(0,), cost=cost)
 
 
-def _of_text(name: str, body: str, doc: str, *, static: bool = False, fuel: int = 2) -> Function:
+def _of_text(name: str, body: str, doc: str, *, static: bool = False, fuel: int = 2, cost: str = "parse") -> Function:
     overloads: tuple[Overload, ...] = (method("string", "string", to="bool"),)
     if static:
         overloads = (function("string", "string", to="bool"), *overloads)
-    return Function(name, overloads, f"vm.cel.text:{body}", doc, sized=(0, 1), fuel=fuel)
+    return Function(name, overloads, f"vm.cel.text:{body}", doc, sized=(0, 1), fuel=fuel, cost=cost)
 
 
 def _field(name: str, body: str, what: str, *, of_durations: bool = False) -> tuple[Function, Function]:
@@ -72,19 +72,43 @@ _SUBTRACTED: Final = (
 )
 
 _OPERATORS: Final = (
-    Function("_+_", _ADDED, "vm.cel.arith:add", "the sum, or two texts, bytes or lists joined", "add", metered=True),
+    Function(
+        "_+_",
+        _ADDED,
+        "vm.cel.arith:add",
+        "the sum, or two texts, bytes or lists joined",
+        "add",
+        metered=True,
+        cost="added",
+    ),
     Function("_-_", _SUBTRACTED, "vm.cel.arith:sub", "the difference", "sub"),
     Function("_*_", _same(*_NUMBERS), "vm.cel.arith:mul", "the product", "mul"),
     Function("_/_", _same(*_NUMBERS), "vm.cel.arith:div", "the quotient, of integers cut towards zero", "div"),
     Function("_%_", _same("int", "uint"), "vm.cel.arith:mod", "the remainder, with the sign of the first", "mod"),
     Function("-_", (function("int", to="int"), function("double", to="double")), "vm.cel.arith:neg", "minus", "neg"),
     Function("!_", (function("bool", to="bool"),), "vm.cel.arith:not_", "the opposite", "not"),
-    Function("_==_", (function("A", "A", to="bool"),), "vm.cel.equality:eq", "whether equal", "eq", metered=True),
-    Function("_!=_", (function("A", "A", to="bool"),), "vm.cel.equality:ne", "whether unequal", "ne", metered=True),
-    Function("_<_", _ordered(), "vm.cel.equality:lt", "whether less", "lt"),
-    Function("_<=_", _ordered(), "vm.cel.equality:le", "whether less or equal", "le"),
-    Function("_>_", _ordered(), "vm.cel.equality:gt", "whether greater", "gt"),
-    Function("_>=_", _ordered(), "vm.cel.equality:ge", "whether greater or equal", "ge"),
+    Function(
+        "_==_",
+        (function("A", "A", to="bool"),),
+        "vm.cel.equality:eq",
+        "whether equal",
+        "eq",
+        metered=True,
+        cost="equals",
+    ),
+    Function(
+        "_!=_",
+        (function("A", "A", to="bool"),),
+        "vm.cel.equality:ne",
+        "whether unequal",
+        "ne",
+        metered=True,
+        cost="equals",
+    ),
+    Function("_<_", _ordered(), "vm.cel.equality:lt", "whether less", "lt", cost="ordered"),
+    Function("_<=_", _ordered(), "vm.cel.equality:le", "whether less or equal", "le", cost="ordered"),
+    Function("_>_", _ordered(), "vm.cel.equality:gt", "whether greater", "gt", cost="ordered"),
+    Function("_>=_", _ordered(), "vm.cel.equality:ge", "whether greater or equal", "ge", cost="ordered"),
     Function(
         "@in",
         (function("A", "list(A)", to="bool"), function("A", "map(A, B)", to="bool")),
@@ -92,6 +116,7 @@ _OPERATORS: Final = (
         "whether a list holds a value, or a map a key",
         "in",
         metered=True,
+        cost="within",
     ),
     Function(
         "_[_]",
@@ -114,7 +139,7 @@ _CONVERSIONS: Final = (
     Function("type", (function("A", to="type(A)"),), "vm.cel.convert:to_type", "the type of a value"),
     Function("dyn", (function("A", to="dyn"),), "vm.cel.convert:to_dyn", "the value, its type unknown to the checker"),
     _conversion("bool", "to_bool", "a bool, or the text of one", "bool", "string"),
-    _conversion("bytes", "to_bytes", "bytes, or the UTF-8 of a text", "bytes", "string"),
+    _conversion("bytes", "to_bytes", "bytes, or the UTF-8 of a text", "bytes", "string", cost="encoded"),
     _conversion("double", "to_double", "a number as a double", "double", "int", "string", "uint"),
     _conversion(_DURATION, "to_duration", "a duration, or a text as in `1h30m`", _DURATION, "int", "string"),
     _conversion(
@@ -128,6 +153,7 @@ _CONVERSIONS: Final = (
         "to_string",
         "the text of a value; of bytes that are UTF-8",
         *("string", "bool", "bytes", "double", _DURATION, "int", _TIMESTAMP, "uint"),
+        cost="converted",
     ),
     _conversion(_TIMESTAMP, "to_timestamp", "a time in RFC 3339, or seconds since 1970", _TIMESTAMP, "int", "string"),
     _conversion(
@@ -136,10 +162,12 @@ _CONVERSIONS: Final = (
 )
 
 _TEXTS: Final = (
-    _of_text("contains", "contains", "whether a text holds another"),
+    _of_text("contains", "contains", "whether a text holds another", cost="contains"),
     _of_text("endsWith", "ends_with", "whether a text ends with another"),
     _of_text("startsWith", "starts_with", "whether a text starts with another"),
-    _of_text("matches", "matches", "whether an expression (RE2) is found in a text", static=True, fuel=16),
+    _of_text(
+        "matches", "matches", "whether an expression (RE2) is found in a text", static=True, fuel=16, cost="matches"
+    ),
 )
 
 _TIMES: Final = (
