@@ -82,7 +82,7 @@ def sub(a: Value, b: Value) -> Value:
             return _between(a.nanos, b.nanos)
     elif t is Timestamp and type(b) is Duration:
         return moved(a, -b.nanos) if b.nanos != INT_MIN else OVERFLOW
-    return no_operator("_-_", a, b)
+    return _of_numbers("_-_", a, b)
 
 
 def mul(a: Value, b: Value) -> Value:
@@ -97,7 +97,7 @@ def mul(a: Value, b: Value) -> Value:
         if t is UInt:
             n = int(a) * int(b)
             return UInt(n) if n <= UINT_MAX else UINT_OVERFLOW
-    return _no_factor("_*_", a, b)
+    return _of_numbers("_*_", a, b)
 
 
 def div(a: Value, b: Value) -> Value:
@@ -117,7 +117,7 @@ def div(a: Value, b: Value) -> Value:
             return nan if a == 0 or a != a else copysign(inf, a) * copysign(1.0, b)
         if t is UInt:
             return UInt(int(a) // int(b)) if b else BY_ZERO
-    return _no_factor("_/_", a, b)
+    return _of_numbers("_/_", a, b)
 
 
 def mod(a: Value, b: Value) -> Value:
@@ -133,9 +133,7 @@ def mod(a: Value, b: Value) -> Value:
             return -n if a < 0 else n
         if t is UInt:
             return UInt(int(a) % int(b)) if b else MODULUS_BY_ZERO
-    if t is float or t is list or t is bytes:
-        return _named("_%_", a, b)
-    return no_operator("_%_", a, b)
+    return _named("_%_", a, b) if t is float else _of_numbers("_%_", a, b)
 
 
 def neg(a: Value) -> Value:
@@ -179,7 +177,8 @@ def _between(a: int, b: int) -> Duration | Err:
     return duration(a - b) if INT_MIN <= seconds * SECOND <= INT_MAX else OVERFLOW
 
 
-def _no_factor(name: str, a: Value, b: Value) -> Err:
+def _of_numbers(name: str, a: Value, b: Value) -> Err:
+    """The error of an operator that lists and bytes have not."""
     return _named(name, a, b) if type(a) in (list, bytes) else no_operator(name, a, b)
 
 

@@ -168,6 +168,8 @@ def size(x: Value) -> Value:
         return len(x)
     if t is CelMap:
         return len(x.entries)
+    if t is Timestamp or t is Duration:
+        return mismatch(x)
     return x if t is Err else Err("overload", "no such overload: size")
 
 
