@@ -62,11 +62,20 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LAST_WORD: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)[ \t\r\n\f]*$")
 _LAST_OPERATOR: Final = re.compile(r"(&&|\|\||[=!<>]=|[-+*/%<>!?:,.]|(?<![A-Za-z0-9_])in)[ \t\r\n\f]*$")
 _BRACKET_ENDS: Final = {"(": ")", "[": "]", "{": "}"}
-_PIECES: Final = re.compile(
-    r"""//[^\n]*|[rR](?:\"\"\"[\s\S]*?\"\"\"|\'\'\'[\s\S]*?\'\'\'|\"[^\"\n\r]*\"|'[^'\n\r]*')"""
-    r"""|\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\"|\'\'\'(?:[^\\]|\\[\s\S])*?\'\'\'"""
-    r"""|\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*'|[()\[\]{}]"""
+_TAIL: Final = 80
+"""How far before a problem its cause is looked for: patterns that end at the problem try every place before it."""
+
+_SHOWN: Final = 40
+"""How much of a token out of place a message shows."""
+
+PIECES: Final = re.compile(
+    r"""//[^\n]*"""
+    r"""|[rR](?:\"\"\"[\s\S]*?(?:\"\"\"|\Z)|\'\'\'[\s\S]*?(?:\'\'\'|\Z)|\"[^\"\n\r]*\"?|'[^'\n\r]*'?)"""
+    r"""|\"\"\"(?:[^\\]|\\[\s\S])*?(?:\"\"\"|\\?\Z)|\'\'\'(?:[^\\]|\\[\s\S])*?(?:\'\'\'|\\?\Z)"""
+    r"""|\"(?:[^\"\\\n\r]|\\.)*\"?|'(?:[^'\\\n\r]|\\.)*'?|[()\[\]{}]"""
 )
+"""Brackets, and what hides them: comments and strings, closed or not (a string that has to be closed would be tried
+again at each of its quotes)."""
 
 
 def explained(problem: SyntaxProblem, text: str) -> SyntaxProblem:
@@ -80,13 +89,16 @@ def explained(problem: SyntaxProblem, text: str) -> SyntaxProblem:
     expected = problem.expected
     if problem.code == "end" and not text.strip():
         return SyntaxProblem("end", "empty", at, at, ("an expression",), "write 'true' for a check that always passes")
-    return SyntaxProblem(problem.code, problem.message, problem.start, problem.end, expected, hint)
+    message = problem.message
+    if problem.end - at > _SHOWN:
+        message = f"unexpected {text[at : at + _SHOWN]!r}…"
+    return SyntaxProblem(problem.code, message, at, problem.end, expected, hint)
 
 
 def _hint(problem: SyntaxProblem, text: str) -> str:
     at = problem.start
-    before, here = text[:at], text[at:]
-    if "{{" in before[-40:] + here[:2]:
+    before, here = text[max(0, at - _TAIL) : at], text[at : at + _TAIL]
+    if "{{" in before + here[:2]:
         return "CEL reads no '{{ }}': name the value itself, as in object.metadata.name"
     if problem.code == "end":
         return _end_hint(text)
@@ -110,7 +122,7 @@ def _hint(problem: SyntaxProblem, text: str) -> str:
     if word is not None:
         return _word_hint(word[0], before, text, at)
     if here[0] in ")]}":
-        return _operand_hint(before) or _bracket_hint(before, here[0])
+        return _operand_hint(before) or _bracket_hint(text[:at], here[0])
     return _operand_hint(before)
 
 
@@ -140,7 +152,7 @@ def _operand_hint(before: str) -> str:
 
 def _end_hint(text: str) -> str:
     open_ = _open_brackets(text)
-    if hint := _operand_hint(text):
+    if hint := _operand_hint(text[-_TAIL:]):
         return hint
     if re.search(r"[A-Za-z0-9_)\]]\?\.[A-Za-z_]", text):
         return "an optional field is written a.?b"
@@ -162,7 +174,7 @@ def _bracket_hint(before: str, bracket: str) -> str:
 
 def _open_brackets(text: str) -> list[str]:
     open_: list[str] = []
-    for m in _PIECES.finditer(text):
+    for m in PIECES.finditer(text):
         if m[0] in _BRACKET_ENDS:
             open_.append(m[0])
         elif m[0] in ")]}" and open_:

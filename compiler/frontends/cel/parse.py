@@ -5,7 +5,6 @@ The grammar's tree is turned into nodes once, from the leaves up and without rec
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -59,13 +58,6 @@ RESERVED: Final = KEYWORDS | frozenset(
 )
 """Words that can be fields, but neither variables nor functions (CEL spec § Syntax)."""
 
-_BRACKETS: Final = re.compile(
-    r"""//[^\n]*|[rR](?:\"\"\"[\s\S]*?\"\"\"|\'\'\'[\s\S]*?\'\'\'|\"[^\"\n\r]*\"|'[^'\n\r]*')"""
-    r"""|\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\"|\'\'\'(?:[^\\]|\\[\s\S])*?\'\'\'"""
-    r"""|\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*'|[()\[\]{}]"""
-)
-"""Brackets, and what hides them: comments and strings."""
-
 
 def parse(text: str, *, block: bool = False, macros: bool = True) -> Node:
     """The tree of an expression. ``block``: ``cel.block`` and what it uses are macros too. ``macros``: False leaves
@@ -86,7 +78,7 @@ def _check_brackets(text: str) -> None:
     if sum(map(text.count, "([{")) <= MAX_DEPTH or len(text) > MAX_LENGTH:
         return
     depth = 0
-    for m in _BRACKETS.finditer(text):
+    for m in mistakes.PIECES.finditer(text):
         what = m[0]
         if what in "([{":
             depth += 1
