@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from vm.cel.values import first_error, mismatch
+from vm.cel.values import mismatch
 from vm.intrinsics import regex
 from vm.values import Err, Value
 
@@ -47,10 +47,8 @@ def ends_with(s: Value, suffix: Value) -> Value:
 
 def matches(s: Value, pattern: Value) -> Value:
     """``s.matches(pattern)``: whether the expression is found anywhere in the text."""
-    if type(s) is not str:
-        return first_error(s, pattern) or Err("overload", "no such overload: matches")
-    if type(pattern) is not str:
-        return mismatch(pattern)
+    if type(s) is not str or type(pattern) is not str:
+        return mismatch(s, pattern)
     expression = compiled(pattern)
     if type(expression) is Err:
         return expression
