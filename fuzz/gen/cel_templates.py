@@ -12,7 +12,7 @@ from typing import Final
 
 GROUPS: Final = (
     *("standard", "optional", "two_variables", "bindings", "strings", "strings_new", "math", "lists", "sets"),
-    *("encoders", "kubernetes"),
+    *("encoders", "regex", "kubernetes"),
 )
 """Parts of the language that may be left out: a judge that does not know them is not asked."""
 
@@ -301,6 +301,10 @@ TEMPLATES: Final[tuple[tuple[str, str, str], ...]] = (
         for t in ("ints", "strings")
         for f in ("contains", "equivalent", "intersects")
     ),
+    ("regex", "string", "regex.replace(<=string>, '([a-c])', '[\\\\1]')"),
+    ("regex", "string", "regex.replace(<=string>, 'a', '_', <=int>)"),
+    ("regex", "maybe_string", "regex.extract(<=string>, 'a(b?)')"),
+    ("regex", "strings", "regex.extractAll(<=string>, '[a-z]')"),
     ("encoders", "string", "base64.encode(<=bytes>)"),
     ("encoders", "bytes", "base64.decode(<=string>)"),
     *(
