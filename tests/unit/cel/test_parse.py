@@ -240,7 +240,7 @@ def test_made_variables_are_known() -> None:
     rng = Random(3)
     texts = Texts(rng)
     known = VARIABLES.keys() | {"int", "string", "list", "type", "null_type", "google"}
-    known |= {"optional", "cel", "math", "strings", "lists", "sets", "base64", "format", "ip"}
+    known |= {"optional", "cel", "math", "strings", "lists", "sets", "base64", "regex", "format", "ip"}
     for _ in range(1000):
         node = parse(texts.expression())
         own = {v for n in nodes(node) if isinstance(n, Loop) for v in (n.var, n.var2)}
