@@ -306,6 +306,14 @@ OPS: Final[tuple[Op, ...]] = (
         "a list has an element behind the one at a position",
         tier2="(type({0}) is list and {1} + 1 < len({0}))",
     ),
+    Op(
+        0x4C,
+        "c_is_text",
+        (I_.KEY,),
+        "V c_is_text V",
+        "equals a constant text; Err of an error",
+        tier2="({0} == {a} if type({0}) is str else s_c_is_text({0}, {a}))",
+    ),
     # 60-6F JMESPath: errors travel as values; an operand that is an error is the result
     Op(0x60, "j_field", (I_.KEY,), "V j_field V", "field of a map; Err not_found when absent; null of anything else"),
     Op(0x61, "j_index", (), "V I j_index V", "element of a list; null beyond it and of anything else"),

@@ -262,6 +262,10 @@ def c_whole(v: Value) -> Value:
     return v
 
 
+def c_is_text(v: Value, key: str) -> Value:
+    return v if type(v) is Err else type(v) is str and v == key
+
+
 def c_more(v: Value, i: int) -> bool:
     return type(v) is list and i + 1 < len(v)
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from compiler.ir.ops import Const, Expr, Invoke, Module, Op
 from compiler.ir.walk import map_functions, rewrite_function
+from vm.cel.values import CelMap
+from vm.constants import describe
 from vm.functions import INTRINSICS, resolve
 from vm.host import Meter, OutOfFuel
 from vm.isa import BY_NAME, Effect
@@ -51,6 +53,8 @@ def fold_expr(e: Expr) -> Expr:
                 value = call(Meter(_FUEL), *args) if entry.metered else call(*args)
             except OutOfFuel:
                 return e
+            if type(value) is Err and name.startswith("cel."):
+                return e  # the place in the code says what failed
             return _result(value, e)
     return e
 
@@ -94,20 +98,14 @@ def _result(value: Any, e: Expr) -> Expr:
 
 
 def _plain(value: Any) -> bool:
-    """Whether a value may stand in the constants: JSON through and through, MISSING or an error alone."""
+    """Whether a value may stand in the constants: what a bundle can hold, MISSING or an error alone."""
     if value is MISSING or type(value) is Err:
         return True
-    return _json(value)
-
-
-def _json(value: Any) -> bool:
-    if type(value) is list:
-        return all(map(_json, value))
-    if type(value) is dict:
-        return all(map(_json, value.values()))
-    if type(value) is float:
-        return value == value and value not in (float("inf"), float("-inf"))
-    return value is None or type(value) in (bool, int, str)
+    try:
+        describe(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _measure(value: Any) -> int:
@@ -117,7 +115,9 @@ def _measure(value: Any) -> int:
         return 1 + sum(map(_measure, value))
     if type(value) is dict:
         return 1 + sum(len(k) + _measure(v) for k, v in value.items())
-    return 1
+    if type(value) is CelMap:
+        return 1 + sum(_measure(k) + _measure(v) for k, v in value.entries.values())
+    return len(value) if type(value) is bytes else 1
 
 
 def _concat(e: Op) -> Expr:

@@ -65,21 +65,33 @@ def rows() -> tuple[Function, ...]:
 
 
 def intrinsics() -> tuple[Intrinsic, ...]:
-    """The rows of all libraries as intrinsics: every operand and result is of kind V, errors among them."""
-    return tuple(
-        Intrinsic(
-            f.intrinsic,
-            ("V",) * f.operands,
-            "V",
-            f.body,
-            f.doc,
-            f.fuel,
-            f.sized,
-            metered=f.metered,
-            pure=f.pure,
-            cost="" if f.cost in ("one", "none") else f.cost,
-            changes=f.changes,
-            wraps=f.wraps,
-        )
-        for f in rows()
+    """The rows of all libraries as intrinsics: every operand and result is of kind V, errors among them. Rows whose
+    cost the code may know by the types of the operands come once more as ``….plain``, which adds nothing to it."""
+    found: list[Intrinsic] = []
+    for f in rows():
+        costs = f.cost not in ("one", "none")
+        found.append(_intrinsic(f, f.intrinsic, f.cost if costs else ""))
+        if f.cost in BY_TYPES:
+            found.append(_intrinsic(f, f"{f.intrinsic}.plain", ""))
+    return tuple(found)
+
+
+BY_TYPES: Final = frozenset({"equals", "ordered", "added", "within", "converted", "encoded"})
+"""Rules of ``vm.cel.costs`` by which only texts, bytes and collections cost other than one unit."""
+
+
+def _intrinsic(f: Function, name: str, cost: str) -> Intrinsic:
+    return Intrinsic(
+        name,
+        ("V",) * f.operands,
+        "V",
+        f.body,
+        f.doc,
+        f.fuel,
+        f.sized,
+        metered=f.metered,
+        pure=f.pure,
+        cost=cost,
+        changes=f.changes,
+        wraps=f.wraps,
     )

@@ -8,6 +8,8 @@ from compiler.frontends.cel.ast import ListLit, Literal, MapLit, StructLit
 from compiler.frontends.cel.lowered import Low, block, over
 from compiler.frontends.cel.scope import Scope
 from compiler.ir import ops as ir
+from vm.cel.containers import put
+from vm.values import Err
 
 _LIST, _MAP, _MESSAGE = 10, 30, 40
 """What making one costs (cel-go)."""
@@ -42,6 +44,9 @@ def map_literal(scope: Scope, node: MapLit) -> Low:
         if found is not None:
             return Low(ir.Const(dict(zip(texts, found, strict=True))), sound=True)
         return _object(scope, texts, values)
+    constant = _constant_map(keys, values) if not any(e.optional for e in node.entries) else None
+    if constant is not None:
+        return Low(ir.Const(constant), sound=True)
     name = scope.fresh("V", "map")
     made = ir.Local(name)
     body: list[ir.Stmt] = [ir.Set(name, ir.Op("new_map"))]
@@ -74,6 +79,17 @@ def message(scope: Scope, node: StructLit) -> Low:
         body.append(ir.Set(name, ir.Invoke(put, (made, ir.Const(f.name), v.expr))))
     e = ir.Invoke("cel.build.message.2", (ir.Const(scope.checked.structs[node.id]), made))
     return over(block(body, e), *values, cost=_MESSAGE, deep=2, layers=1)
+
+
+def _constant_map(keys: Sequence[Low], values: Sequence[Low]) -> object | None:
+    """A map of constants with keys of any type, None where some are none or the keys do not go together."""
+    found_keys, found_values = _constants(keys), _constants(values)
+    if found_keys is None or found_values is None:
+        return None
+    made: object = {}
+    for key, value in zip(found_keys, found_values, strict=True):
+        made = put(made, key, value)
+    return None if isinstance(made, Err) else made
 
 
 def _constants(lows: Sequence[Low]) -> list[object] | None:

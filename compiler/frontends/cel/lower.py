@@ -7,14 +7,13 @@ units is charged segment by segment.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from compiler.emit import EmitError
-from compiler.frontends.cel import access, binds, construct, logic, loops
+from compiler.frontends.cel import access, binds, calls, construct, logic, loops
 from compiler.frontends.cel.ast import Bind, Call, Ident, ListLit, Literal, Loop, MapLit, Node, Opt, Select, StructLit
 from compiler.frontends.cel.checked import Checked
 from compiler.frontends.cel.lowered import MAX_LAYERS, CelFrame, Low, block, charge, outlined, over, test, too_deep
 from compiler.frontends.cel.scope import Scope
+from compiler.frontends.cel.types import DYN
 from compiler.ir import ops as ir
 from vm.cel.lib_k8s_authz import CHECK, DECISION
 from vm.host import HOST_CALLS
@@ -26,10 +25,6 @@ _LOGIC = {
     "_[_]": access.index,
     "_[?_]": access.index,
 }
-
-
-_ATOMS = frozenset({"bool", "int", "uint", "double", "string", "bytes"})
-"""Results that hold no operand."""
 
 
 def lower(checked: Checked, frame: CelFrame) -> ir.Expr:
@@ -94,18 +89,12 @@ class _Lowering:
         if row is None:
             text = f"no such overload: {node.function}"
             return Low(self.scope.error("overload", text))
-        if row.name == "dyn":
-            constant = isinstance(lows[0].expr, ir.Const)
-            return replace(lows[0], cost=lows[0].cost + (not constant), attribute=False, root=0)
         if row.intrinsic == CHECK:
             return self.asked(lows)
         if row.intrinsic in ("cel.or.2", "cel.orValue.2"):
             return binds.alternative(self.scope, lows[0], lows[1], row.intrinsic)
-        boolean = all(o.result == "bool" for o in row.overloads)
-        sound = row.name in ("_==_", "_!=_") and all(x.sound for x in lows)
-        e = ir.Invoke(row.intrinsic, tuple(x.expr for x in lows))
-        made = over(e, *lows, cost=1 if row.cost == "one" else 0, boolean=boolean, sound=sound, layers=row.wraps)
-        return replace(made, layers=0) if _ATOMS.issuperset(o.result for o in row.overloads) else made
+        types = self.scope.checked.types
+        return calls.applied(row, lows, [types.get(x.id, DYN) for x in self.operands(node)])
 
     def asked(self, lows: list[Low]) -> Low:
         """``check`` of an authorizer: the question, the host's reply, the decision that it makes."""

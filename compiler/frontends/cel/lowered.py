@@ -47,9 +47,10 @@ class Low:
     """An expression of kind V, and what is known of it.
 
     ``cost``: units that evaluating it surely adds and that nothing has charged yet. ``boolean``: the value is a bool or
-    an error; ``sound``: it is no error. ``attribute``: an ident, select, index or choice, on which a step costs no
-    more than itself; ``root`` is the unit for its ident, which a choice or an index around it does not count (cel-go). ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around
-    one another; ``layers``: how many lists, maps and optional values its value may have around what the input holds.
+    an error; ``sound``: it is no error. ``attribute``: an ident, select, index or choice, on which a step costs no more
+    than itself; ``root`` is the unit for its ident, which a choice or an index around it does not count (cel-go).
+    ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around one another; ``layers``: how many
+    lists, maps and optional values its value may have around what the input holds.
     """
 
     expr: ir.Expr
