@@ -193,5 +193,5 @@ LIBRARY: Final = Library(
     1,
     (*_OPERATORS, *_CONVERSIONS, *_TEXTS, *_TIMES),
     "Operators, conversions and the functions that every CEL has.",
-    types=("bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint"),
+    types=("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"),
 )

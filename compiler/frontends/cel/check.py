@@ -231,7 +231,7 @@ class _Checker:
         """The type of a field of a value of type ``of``."""
         lifted, target = _unwrapped(of)
         match target:
-            case Soft(said):
+            case Soft(said) if self._is_dynamic(target):
                 t = self._schema_field(n.at, said, n.name)
             case MapOf(_, value):
                 t = value
@@ -248,6 +248,11 @@ class _Checker:
                 elif not is_dyn_or_error(target):
                     self._error("type", n.at, f"type '{self._show(target)}' does not support field selection")
         return optional_of(t) if lifted or n.optional else t
+
+    def _is_dynamic(self, t: Soft) -> bool:
+        """Whether a value of a schema is ``dyn`` to the API server; a type variable becomes it by use."""
+        plain = hard(t)
+        return self.unify.assignable(DYN, plain) if isinstance(plain, Param) else is_dyn(plain)
 
     def _declared_field(self, n: Select, of: Message | Object) -> Type:
         fields = self.known.fields(of)
@@ -314,15 +319,8 @@ class _Checker:
             return t
         if found is None:
             return self._undeclared_function(n)
-        if (
-            n.function == "_[_]"
-            and isinstance(operands[0], Soft)
-            and isinstance(n.args[1], Literal)
-            and isinstance(schema(operands[0]), Object)
-            and isinstance(n.args[1].value, str)
-        ):
-            return self._schema_field(n.args[1].at, operands[0].of, n.args[1].value)
-        match = self._resolved(n.at, found[0], found[1], operands, member)
+        field = self._schema_index(n, operands[0]) if n.function in ("_[_]", "_[?_]") else None
+        match = self._resolved(n.at, found[0], found[1], operands, member, field)
         if match is None:
             return ERROR
         row = match.rows[0]
@@ -330,10 +328,28 @@ class _Checker:
             self.calls[n.id] = row
         return match.result
 
+    def _schema_index(self, n: Call, of: Type) -> Type | None:
+        """What the schema says of ``of['name']`` or ``of[?'name']`` where it knows the fields of ``of``, else None."""
+        lifted, inner = _unwrapped(of)
+        if not isinstance(inner, Soft) or not is_dyn(hard(inner)):
+            return None
+        name = n.args[1].value if isinstance(n.args[1], Literal) else None
+        if not isinstance(name, str) or not isinstance(schema(inner), Object):
+            return None
+        t = schema(self._schema_field(n.args[1].at, schema(inner), name))
+        return optional_of(t) if lifted or n.function == "_[?_]" else t
+
     def _resolved(
-        self, at: Span, name: str, signatures: Sequence[Signature], operands: Sequence[Type], member: bool
+        self,
+        at: Span,
+        name: str,
+        signatures: Sequence[Signature],
+        operands: Sequence[Type],
+        member: bool,
+        field: Type | None = None,
     ) -> Match | None:
-        """The overload of a function by the plain types, with what the schema's types add to its result."""
+        """The overload of a function by the plain types, with what the schema's types add to its result: ``field`` when
+        that is known already."""
         plain = [hard(t) for t in operands]
         match = resolve(signatures, plain, member, self.unify)
         if match is None:
@@ -343,6 +359,8 @@ class _Checker:
             return None
         if not any(map(has_soft, operands)):
             return match
+        if field is not None:
+            return Match(merged(match.result, field), match.rows)
         if name == "_?_:_" and has_soft(operands[0]) and not self._fits_schema(schema(operands[0]), BOOL):
             self._warn("schema", at, f"the schema says {_said(schema(operands[0]))} before the '?', not bool")
         said = [schema(t) for t in operands]
@@ -468,8 +486,6 @@ class _Checker:
     def _struct(self, n: StructLit) -> Type:
         found = self.known.message(n.name)
         if found is None:
-            for f in n.fields:
-                self.check(f.value)
             return self._undeclared(n.at, n.name, [*WELL_KNOWN, *self.env.messages])
         name, t = found
         self.structs[n.id] = name
@@ -507,8 +523,8 @@ class _Checker:
     def _range(self, n: Loop) -> tuple[Type, Type]:
         """The types of the one variable, or of the first and the second."""
         of = self._now(self.check(n.over))
-        soft, two = isinstance(of, Soft), n.var2 is not None
-        said = schema(of) if soft else of
+        soft, two = isinstance(of, Soft) and self._is_dynamic(of), n.var2 is not None
+        said = schema(of) if soft else hard(of) if isinstance(of, Soft) else of
         pair: tuple[Type, Type]
         match said:
             case ListOf(item):

@@ -16,6 +16,8 @@ from compiler.frontends.cel.types import (
     ListOf,
     MapOf,
     Opaque,
+    Param,
+    Prim,
     Soft,
     Type,
 )
@@ -29,7 +31,9 @@ def has_soft(t: Type) -> bool:
 
 def hard(t: Type) -> Type:
     """The type without a schema's knowledge."""
-    if isinstance(t, Soft) or t in (QUANTITY_TEXT, INT_OR_STRING):
+    if isinstance(t, Soft):
+        return DYN if t.plain is None else hard(t.plain)
+    if t in (QUANTITY_TEXT, INT_OR_STRING):
         return DYN
     return _with(t, hard)
 
@@ -67,6 +71,10 @@ def merged(plain: Type, said: Type) -> Type:
     if is_dyn(plain):
         return softened(said)
     match plain, said:
+        case Param(), _ if not is_dyn(said):
+            return Soft(said, plain)
+        case Prim(), _ if said == QUANTITY_TEXT:
+            return Soft(said, plain)
         case ListOf(a), ListOf(b):
             return ListOf(merged(a, b))
         case MapOf(a, c), MapOf(b, d):

@@ -72,9 +72,11 @@ class Param:
 class Soft:
     """What a schema says a value is. The API server itself checks such values as ``dyn``: where an expression does not
     fit the schema that is a warning, and the value is ``dyn`` from there on. Never stands inside another type but a
-    ``Soft`` list or map's element."""
+    ``Soft`` list or map's element. ``plain`` is what the API server sees where that is not ``dyn``: a type variable
+    that is still free, or the type of ``''`` in ``quantity.orValue('')``."""
 
     of: Type
+    plain: Type | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

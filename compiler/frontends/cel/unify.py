@@ -75,8 +75,8 @@ def rebuilt(t: Type, of: Sequence[Type]) -> Type:
             return TypeOf(of[0])
         case Opaque(name, _):
             return Opaque(name, tuple(of))
-        case Soft():
-            return Soft(of[0])
+        case Soft(_, plain):
+            return Soft(of[0], plain)
         case _:
             return t
 
@@ -150,6 +150,9 @@ class Unifier:
         self._steps += 1
         if self._steps > MAX_SIZE:
             return DYN
+        if isinstance(t, Soft) and t.plain is not None:
+            plain = self._substitute(t.plain, to_dyn)
+            return t if plain is t.plain else Soft(t.of, None if is_dyn(plain) else plain)
         inner = parts(t)
         if not inner:
             return t

@@ -80,6 +80,8 @@ def test_what_fits_the_schema_is_not_mentioned(text: str) -> None:
         ("has(object.nam)", "schema"),
         ("object['nam'] == 'a'", "schema"),
         ("object.?nam.hasValue()", "schema"),
+        ("object[?'nam'].hasValue()", "schema"),
+        ("object.?any['a'].?b.hasValue()", "schema"),
         ("object.name.first == 'a'", "schema"),
         ("object.containers.all(c, c.image == 'a')", "schema"),
         ("object.priority + 'a' == 'b'", "schema"),
@@ -126,6 +128,8 @@ def test_errors_of_plain_cel_stay_errors() -> None:
         ("object.containers.all(c, (has(c.cpu) ? c.cpu : '0') < '1')", ["lt"]),
         ("object.containers.all(c, c.limits.all(k, v, v < '1'))", ["lt"]),
         ("cel.bind(x, object.cpu, x >= '1')", ["ge"]),
+        ("object.containers.all(c, c.?limits[?'cpu'].orValue('0') < 1)", ["lt"]),
+        ("object[?'containers'].orValue([]).all(c, c['limits']['cpu'] < '1')", ["lt"]),
         ("object.?cpu.optMap(x, x < '1').orValue(true)", ["lt"]),
         ("quantity('1') < object.cpu", ["lt"]),
         ("[object.cpu, object.cpu].min() < '1'", ["min", "lt"]),
@@ -152,6 +156,24 @@ def test_quantities_are_meant(text: str, functions: list[str]) -> None:
 )
 def test_plain_cel_is_meant(text: str) -> None:
     assert checked(text).problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "object.?labels[?'a'].orValue('') == 3",
+        "object.?labels[?'a'].orValue('').foo",
+        "object.?name['a'] + 1",
+        "object.?containers[?0].all(c, true)",
+        "[object.name, 1]",
+        "{'a': object.name, 'b': 'c'}",
+        "object.name.nothing(1)",
+    ],
+)
+def test_a_schema_neither_adds_errors_nor_takes_them_away(text: str) -> None:
+    plain = check(parse(text), Env({"object": DYN}, KUBERNETES_LIBRARIES, kubernetes=True))
+    assert [p for p in checked(text).problems if p.level == "error"] == list(plain.problems)
+    assert plain.problems
 
 
 def test_strict_is_plain_cel() -> None:
