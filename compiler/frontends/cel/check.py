@@ -33,7 +33,7 @@ from compiler.frontends.cel.env import Env
 from compiler.frontends.cel.formats import format_problems
 from compiler.frontends.cel.overloads import MAP_INSERT, Match, Signature, index, resolve
 from compiler.frontends.cel.resolve import Names, candidates, is_rooted, qualified, value_type
-from compiler.frontends.cel.soft import hard, has_soft, merged, schema, softened
+from compiler.frontends.cel.soft import hard, has_soft, merged, schema, settled, softened
 from compiler.frontends.cel.suggest import elsewhere, nearest, overload_help
 from compiler.frontends.cel.types import (
     BOOL,
@@ -157,7 +157,8 @@ class _Checker:
         return t
 
     def _now(self, t: Type) -> Type:
-        return self.unify.substitute(t)
+        """A type with what is known by now of its variables."""
+        return settled(self.unify.substitute(t))
 
     def _show(self, t: Type) -> str:
         return format_type(self.unify.substitute(hard(t), to_dyn=True))
@@ -331,7 +332,7 @@ class _Checker:
     def _schema_index(self, n: Call, of: Type) -> Type | None:
         """What the schema says of ``of['name']`` or ``of[?'name']`` where it knows the fields of ``of``, else None."""
         lifted, inner = _unwrapped(of)
-        if not isinstance(inner, Soft) or not is_dyn(hard(inner)):
+        if not isinstance(inner, Soft):
             return None
         name = n.args[1].value if isinstance(n.args[1], Literal) else None
         if not isinstance(name, str) or not isinstance(schema(inner), Object):
@@ -524,7 +525,7 @@ class _Checker:
         """The types of the one variable, or of the first and the second."""
         of = self._now(self.check(n.over))
         soft, two = isinstance(of, Soft) and self._is_dynamic(of), n.var2 is not None
-        said = schema(of) if soft else hard(of) if isinstance(of, Soft) else of
+        said = schema(of) if soft else of
         pair: tuple[Type, Type]
         match said:
             case ListOf(item):

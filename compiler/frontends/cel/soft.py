@@ -83,3 +83,11 @@ def merged(plain: Type, said: Type) -> Type:
             return Opaque(name, tuple(map(merged, p, q)))
         case _:
             return plain
+
+
+def settled(t: Type) -> Type:
+    """``t`` where what the API server sees is known by now: a list of a schema that is a list to it too is no ``Soft``
+    any more, its elements are."""
+    if isinstance(t, Soft):
+        return t if t.plain is None or isinstance(t.plain, Param) else merged(t.plain, schema(t))
+    return _with(t, settled)
