@@ -7,6 +7,8 @@ of each call; the lowering adds what selecting, building and looping cost.
 
 Where operands are ``dyn`` and several overloads of ``+``, ``<`` or a conversion could be meant, the API server counts
 one unit whatever they turn out to be; the rules here count them by what they are, which is more for long texts only.
+Sorting is one unit here as it is there for lists of ``dyn``, which all lists of a request's objects are: the square of
+the length, counted there for lists of a known type, would refuse what the API server accepts.
 """
 
 from __future__ import annotations
@@ -276,10 +278,6 @@ RULES: Final[dict[str, CostRule]] = {
     "list_made": CostRule(_list_made, _list_made_of),
     "flatten": CostRule(_flattened, _list_made_of),
     "distinct": CostRule(_distinct, lambda sizes: _sum(_times(_product(sizes[0], sizes[0]), 2), (1 + LIST, 1 + LIST))),
-    "sorted_by": CostRule(
-        lambda operands, result: _distinct(operands[1:], result),
-        lambda sizes: _sum(_times(_product(sizes[1], sizes[1]), 2), (1 + LIST, 1 + LIST)),
-    ),
     "pairs": _pairs(1),
     "pairs_twice": _pairs(2),
 }

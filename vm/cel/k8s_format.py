@@ -170,10 +170,10 @@ _FORMATS: Final[dict[str, tuple[Callable[[str], list[str]], int]]] = {
     "dns1035LabelPrefix": (_prefix(_dns1035_label), 30),
     "labelValue": (_label_value, 40),
     "uri": (_uri, 1103),
-    "uuid": (_one(lambda s: _IS_UUID.fullmatch(s) is not None, "does not match the UUID format"), 76),
+    "uuid": (_one(lambda s: _IS_UUID.fullmatch(s) is not None, "does not match the UUID format"), 70),
     "byte": (_one(lambda s: _IS_BASE64.fullmatch(s) is not None, "invalid base64"), 84),
-    "date": (_one(_is_date, "invalid date"), 86),
-    "datetime": (_one(_is_datetime, "invalid datetime"), 86),
+    "date": (_one(_is_date, "invalid date"), 71),
+    "datetime": (_one(_is_datetime, "invalid datetime"), 71),
 }
 """Each format with its check and the length of the expression that Kubernetes reckons its cost by."""
 

@@ -138,14 +138,17 @@ def parse(text: str) -> Quantity | Err:
 
 
 def _wide(amount: int, exponent: int, negative: bool, family: str) -> Quantity:
-    """A quantity that 64 bits do not hold: rounded to nano-units, and a binary one capped at the largest 64-bit
+    """A quantity that 64 bits do not hold: kept in nano-units, and a binary one capped at the largest 64-bit
     integer."""
     if exponent < -9:
-        amount, exponent = -(-amount // 10 ** (-9 - exponent)), -9
+        amount = -(-amount // 10 ** (-9 - exponent))
+    elif amount:
+        amount *= 10 ** (exponent + 9)
+    exponent = -9 if amount else min(exponent, 0)
     if family == BINARY_SI:
-        if amount > MAX_INT64 * 10**-exponent:
+        if amount > MAX_INT64 * 10**9:
             amount, exponent = MAX_INT64, 0
-        elif amount < 10**-exponent:
+        elif amount < 10**9:
             family = DECIMAL_SI
     return Quantity(-amount if negative else amount, exponent, True, family)
 

@@ -65,7 +65,6 @@ _ROWS: Final = (
         tuple(method(f"list({t})", to=f"list({t})") for t in _SORTABLE),
         _L + "sort",
         "the elements in order",
-        cost="distinct",
         since=2,
     ),
     _row(
@@ -74,7 +73,6 @@ _ROWS: Final = (
         _L + "sort_by_keys",
         "the elements in the order of their keys; the macro list.sortBy(x, key) calls it with list.map(x, key)",
         symbol="sortByAssociatedKeys",
-        cost="sorted_by",
         since=2,
     ),
     _row(
