@@ -234,6 +234,8 @@ class _Checker:
         match target:
             case Soft(said) if self._is_dynamic(target):
                 t = self._schema_field(n.at, said, n.name)
+            case Soft(said, MapOf(_, value)):
+                t = merged(value, schema(self._schema_field(n.at, said, n.name)))
             case MapOf(_, value):
                 t = value
             case Message() | Object():
@@ -525,7 +527,7 @@ class _Checker:
         """The types of the one variable, or of the first and the second."""
         of = self._now(self.check(n.over))
         soft, two = isinstance(of, Soft) and self._is_dynamic(of), n.var2 is not None
-        said = schema(of) if soft else of
+        said = schema(of) if soft else hard(of) if isinstance(of, Soft) else of
         pair: tuple[Type, Type]
         match said:
             case ListOf(item):

@@ -15,6 +15,7 @@ from compiler.frontends.cel.types import (
     QUANTITY_TEXT,
     ListOf,
     MapOf,
+    Object,
     Opaque,
     Param,
     Prim,
@@ -89,5 +90,7 @@ def settled(t: Type) -> Type:
     """``t`` where what the API server sees is known by now: a list of a schema that is a list to it too is no ``Soft``
     any more, its elements are."""
     if isinstance(t, Soft):
-        return t if t.plain is None or isinstance(t.plain, Param) else merged(t.plain, schema(t))
+        if t.plain is None or isinstance(t.plain, Param) or (isinstance(t.plain, MapOf) and isinstance(t.of, Object)):
+            return t
+        return merged(t.plain, schema(t))
     return _with(t, settled)
