@@ -22,7 +22,7 @@ from tests.conformance.layout import Layout
 from tests.conformance.tally import Result, Tally
 from vm.cel.library import Function, Library, Overload
 from vm.cel.values import CelMap, Duration, Optional, Timestamp, TypeValue, UInt, map_key, type_name
-from vm.values import Err, Value
+from vm.values import MISSING, Err, Value
 
 Tier = Literal["1", "2"]
 
@@ -258,7 +258,7 @@ def shown(value: Value) -> str:
         case Timestamp(nanos) | Duration(nanos):
             return f"{type_name(value)}({nanos})"
         case Optional(inner):
-            return f"optional({shown(inner)})"
+            return "optional.none()" if inner is MISSING else f"optional({shown(inner)})"
         case TypeValue(name):
             return f"type({name})"
         case bytes():
