@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final, TypeAlias
 
-from vm.cel.values import CelMap, Optional, UInt
+from vm.cel.values import NONE, CelMap, Optional, UInt
 from vm.values import MISSING, Value
 
 Range: TypeAlias = tuple[int, int]
@@ -149,8 +149,13 @@ def _ordered(operands: Sequence[Value], _: Value) -> int:
     return 1
 
 
+def _or_one(r: Range) -> Range:
+    """Of operands that may be no texts: then a call is one unit."""
+    return min(r[0], 1), max(r[1], 1)
+
+
 def _smaller(sizes: Sequence[Range]) -> Range:
-    return _times((min(sizes[0][0], sizes[1][0]), min(sizes[0][1], sizes[1][1])), TEXT)
+    return _or_one(_times((min(sizes[0][0], sizes[1][0]), min(sizes[0][1], sizes[1][1])), TEXT))
 
 
 def _added(operands: Sequence[Value], _: Value) -> int:
@@ -258,17 +263,18 @@ RULES: Final[dict[str, CostRule]] = {
     "parse": _of_first(TEXT),
     "parse_twice": _of_first(2 * TEXT),
     "traversal": CostRule(lambda operands, _: traversal(operands[0]), lambda sizes: sizes[0]),
+    "present": CostRule(lambda _, result: int(result is not NONE), lambda _sizes: (0, 1)),
     "equals": CostRule(_equals, _smaller),
     "ordered": CostRule(_ordered, _smaller),
-    "added": CostRule(_added, lambda sizes: _times(_sum(*sizes), TEXT)),
-    "within": CostRule(_within, lambda sizes: sizes[1]),
-    "converted": CostRule(_converted, lambda sizes: _times(sizes[0], TEXT)),
-    "encoded": CostRule(_encoded, lambda sizes: _times(sizes[0], TEXT)),
+    "added": CostRule(_added, lambda sizes: _or_one(_times(_sum(*sizes[:2]), TEXT))),
+    "within": CostRule(_within, lambda sizes: _or_one(sizes[1])),
+    "converted": CostRule(_converted, lambda sizes: _or_one(_times(sizes[0], TEXT))),
+    "encoded": CostRule(_encoded, lambda sizes: _or_one(_times(sizes[0], TEXT))),
     "matches": CostRule(_matched, _match),
     "regex": CostRule(_matched, _match),
     "contains": CostRule(_contained, lambda sizes: _product(_times(sizes[0], TEXT), _times(sizes[1], TEXT))),
     "join": CostRule(_joined, _join),
-    "ip": CostRule(_ip, lambda sizes: _times(sizes[0], TEXT)),
+    "ip": CostRule(_ip, lambda sizes: _or_one(_times(sizes[0], TEXT))),
     "contains_ip": CostRule(
         _contains_ip, lambda sizes: _sum(_times(_sum(_ADDRESS, _ADDRESS), TEXT), _times(sizes[1], TEXT))
     ),

@@ -231,7 +231,7 @@ def from_double(x: float) -> Quantity:
     if found is None:
         raise ValueError("the double is not finite")
     digits, exponent = found[2] + (found[3] or ""), int(found[4] or 0) - len(found[3] or "")
-    return Quantity(int(found[1] + digits), exponent, False, DECIMAL_SI)
+    return Quantity(int(found[1] + digits), exponent, False, DECIMAL_EXPONENT)
 
 
 _FLOAT: Final = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:e([+-]?[0-9]+))?")
