@@ -50,7 +50,7 @@ def expand(policy: Policy) -> tuple[Rule, ...]:
 
     When autogen makes any rule, rules that are themselves named ``autogen-…`` are dropped (Kyverno quirk).
     """
-    names = controllers(policy)
+    names = () if policy.native else controllers(policy)
     if not names:
         return policy.rules
     made = tuple(rule for original in policy.rules for rule in _rules_for(original, names))

@@ -196,6 +196,20 @@ CODES: Final[dict[str, Code]] = {
     "T1247": _e("celPreconditions without cel", "Other rules have `preconditions`; these are for `validate.cel`."),
     "T1248": _e("parameters of another namespace", "A namespaced policy reads nothing outside its namespace."),
     "T1249": _e("wrong result type", "The expression gives a value of another type than its place asks for."),
+    # T126: the API server's own policies
+    "T1260": _w(
+        "binding without its policy", "The policy that the binding names is not given with it; it does nothing."
+    ),
+    "T1261": _w(
+        "no such resource",
+        "No kind is known whose resource has this name in the groups and versions. Kinds that usually have the plural"
+        " are matched.",
+    ),
+    "T1262": _n(
+        "parameters as a list",
+        "An expression reads `params.items`. The reference's command line hands all parameters to one evaluation, the"
+        " API server evaluates once for each.",
+    ),
     # T14: match
     "T1401": _e(
         "bad kind selector",

@@ -44,7 +44,7 @@ class Compilation:
 
     def compiled(self) -> CompileResult:
         with self.stage("schema"):
-            policies, exceptions = read_policies(self.docs, self.reporter)
+            policies, exceptions = read_policies(self.docs, self.reporter, self.schemas)
             for policy in policies:
                 check_patterns(policy, self.schemas, self.reporter)
         if self.reporter.failed:

@@ -28,7 +28,9 @@ of a rule               meaning
 ``allowExistingViolations``  boolean, for validate rules
 ``reportProperties``    map of texts, variables not put in
 ``pointer``             place of the rule in the document
-``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?}``
+``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?,
+                        listed?}``; of a policy of the API server also ``onError``, ``fail`` or ``ignore``
+``cel``                 true: the code is that of CEL expressions, whose cost has limits of its own
 ``passed``              the message of a pass, where it is not the standing one
 ======================  ==============================================================================================
 
@@ -74,10 +76,11 @@ def lower(
         rules = []
         for number, rule in enumerate(expand(policy)):
             # A rule of autogen is the same text once more: what is wrong in it was said of the rule as written.
-            told = reporter if rule.origin == "policy" else None
+            # The bindings of one policy share its expressions.
+            told = reporter if rule.origin == "policy" and not (policy.native and rule.index) else None
             frame = frame_of(policy, index, rule, f"p{index}.r{number}", told)
             functions.append(_entry(frame, functions, schemas, cel_strict))
-            rules.append(_rule(rule, frame.builder.name))
+            rules.append(_rule(policy, rule, frame.builder.name))
             for pointer in sorted(frame.places):
                 span = policy.doc.spans.span(pointer)
                 spans[index, pointer] = (span.file, span.line, span.column)
@@ -99,6 +102,11 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     if reads_namespace_labels(rule):
         text = "failed to match the rule: the labels of the namespace are not known"
         b.ret_if(LABELS_UNKNOWN, ir.Op("o_error", (ir.Const(text),)), frame.at("match"))
+    if frame.policy.native:
+        from compiler.frontends.admission_policy import lower_native
+
+        lower_native(frame, functions, schemas, strict=cel_strict)
+        return b.function()
     cel = rule.validate.cel if rule.validate is not None else None
     if frame.policy.match_conditions or cel is not None:
         # The front end of CEL is as large as all others together: policies without it do not load it.
@@ -111,15 +119,20 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     if rule.mutate is not None:
         lower_mutate(frame)
     elif cel is not None:
-        validate_cel.lower_cel(frame, validate_cel.begin(frame, functions, schemas, strict=cel_strict))
+        validate_cel.lower_cel(frame, validate_cel.begin(frame, functions, schemas, cel.params, strict=cel_strict))
     else:
         lower_validate(frame)
     return b.function()
 
 
-def _rule(rule: Rule, entry: str) -> ir.Rule:
+def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:
     kind = "mutate" if rule.mutate is not None else "validate"
-    return ir.Rule(rule.name, entry, kind, match_keys(rule.match), _rule_meta(rule))
+    meta = _rule_meta(rule)
+    if policy.native:
+        from compiler.frontends.admission_policy import native_meta
+
+        meta |= native_meta(policy, rule, meta)
+    return ir.Rule(rule.name, entry, kind, match_keys(rule.match), meta)
 
 
 def _rule_meta(rule: Rule) -> dict[str, Any]:
@@ -131,12 +144,21 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
             meta["overrides"] = _overrides(rule.validate.overrides)
         meta["allowExistingViolations"] = rule.validate.allow_existing
         if rule.validate.cel is not None:
+            meta["cel"] = True
             meta["passed"] = f"Validation rule '{rule.name}' passed."
-            if rule.validate.cel.params is not None:
-                meta["params"] = _params(rule.validate.cel.params)
+    params = _cel_params(rule)
+    if params is not None and params.chosen:
+        meta["params"] = _params(params)
     if rule.report_properties:
         meta["reportProperties"] = dict(rule.report_properties)
     return meta
+
+
+def _cel_params(rule: Rule) -> Params | None:
+    validate, mutate = rule.validate, rule.mutate
+    if validate is not None and validate.cel is not None:
+        return validate.cel.params
+    return mutate.cel.params if mutate is not None and mutate.cel is not None else None
 
 
 def _params(params: Params) -> dict[str, Any]:
@@ -149,6 +171,8 @@ def _params(params: Params) -> dict[str, Any]:
         meta["selector"] = params.selector
     if params.required:
         meta["required"] = True
+    if params.listed:
+        meta["listed"] = True
     return meta
 
 

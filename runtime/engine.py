@@ -274,7 +274,7 @@ def _add_images(request: Request) -> None:
 def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> RuleResult:
     message = outcome.message
     if message is None:
-        message = (plan.meta.get("passed") or pass_text(plan.name)) if status == PASS else ""
+        message = plan.meta.get("passed", pass_text(plan.name)) if status == PASS else ""
     return RuleResult(
         plan.policy.name,
         plan.policy.namespace,

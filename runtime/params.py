@@ -20,13 +20,16 @@ Run: TypeAlias = Callable[[int, dict[str, Any], Meter], Any]
 CALL: Final = "params"
 KEY: Final = "$params"
 _PREFIX: Final = "error in parameterized resource: "
+_UNBOUND: Final = "failed to configure binding: "
+_DENIED: Final = " for policy binding with `Deny` parameterNotFoundAction"
+"""What the API server says of a binding whose parameters cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """What a rule asks for: a kind, and a name or a label selector; ``namespace`` is the one in ``paramRef``, or empty.
 
-    ``resource_namespace`` is that of the object under evaluation.
+    ``resource_namespace`` is that of the object under evaluation. ``listed``: the rule sees all its parameters at once.
     """
 
     api_version: str
@@ -36,6 +39,7 @@ class Query:
     selector: Mapping[str, Any] | None
     required: bool
     resource_namespace: str = ""
+    listed: bool = False
 
     def place(self, namespaced: bool, scope: str | None) -> str | Err:
         """The namespace to look in, empty for a kind without; an ``Err`` where the rule may not look.
@@ -73,6 +77,7 @@ def query_of(payload: Mapping[str, Any]) -> Query:
         payload.get("selector"),
         payload.get("required") is True,
         payload.get("resourceNamespace") or "",
+        payload.get("listed") is True,
     )
 
 
@@ -80,8 +85,11 @@ def for_each(run: Run, wanted: Mapping[str, Any], scope: str | None) -> Run:
     """The code of a rule as one run for each of its parameters: the first that does not pass decides.
 
     Without ``$params`` in the root the code says whether the rule has anything to do with the request (no result, an
-    error, or a skip that stands for yes), so that nothing is looked up for requests that it does not match.
+    error, or a skip that stands for yes), so that nothing is looked up for requests that it does not match. With
+    ``onError`` (a policy of the API server itself, see ``compiler.lower``) a parameter whose match conditions are not
+    met has no say, and each run sees the object as the one before left it.
     """
+    native, ignored = "onError" in wanted, wanted.get("onError") == "ignore"
 
     def evaluate(entry: int, root: dict[str, Any], meter: Meter) -> Any:
         outcome = run(entry, root, meter)
@@ -89,13 +97,24 @@ def for_each(run: Run, wanted: Mapping[str, Any], scope: str | None) -> Run:
             return outcome
         found = look_up(root, wanted, scope)
         if type(found) is Err:
-            return Outcome(Status.ERROR, _PREFIX + found.text)
+            if ignored:
+                return PASSED
+            return Outcome(Status.ERROR, (_UNBOUND if native else _PREFIX) + found.text)
+        if wanted.get("listed") is True and found:
+            found = [{"items": found}]
+        held = skipped = None
         for params in found:
-            meter.left = meter.limit
             outcome = run(entry, {**root, KEY: params}, meter)
-            if outcome.status is not Status.PASS:
+            if outcome.status is Status.SKIP and native:
+                skipped = outcome
+            elif outcome.status is not Status.PASS:
                 return outcome
-        return PASSED
+            elif outcome.patched is not None:
+                held = outcome
+                root = {**root, "$object": outcome.patched, "$resource": outcome.patched}
+            else:
+                held = held or outcome
+        return held or skipped or PASSED
 
     return evaluate
 
@@ -105,12 +124,13 @@ def look_up(root: dict[str, Any], wanted: Mapping[str, Any], scope: str | None) 
     namespace = "" if root["$kind"][:3] == ["", "v1", "Namespace"] else root["$request"].get("namespace") or ""
     found = ask(root, HostCall(CALL, {**wanted, "resourceNamespace": namespace}, scope))
     if type(found) is list and not found and wanted.get("required") is True:
-        return Err("host", "no params found")
+        return Err("host", "no params found" + (_DENIED if "onError" in wanted else ""))
     return found
 
 
 def chosen(query: Query, objects: Iterable[Mapping[str, Any]], namespaced: bool, scope: str | None) -> Value:
-    """The parameters among given objects; one that names no namespace stands in ``default``, as for kubectl."""
+    """The parameters among given objects, by name (as given for a rule that sees them all at once); one that names no
+    namespace stands in ``default``, as for kubectl."""
     place = query.place(namespaced, scope)
     if type(place) is Err:
         return place
@@ -121,4 +141,4 @@ def chosen(query: Query, objects: Iterable[Mapping[str, Any]], namespaced: bool,
         and (not namespaced or (obj.get("metadata") or {}).get("namespace", "default") == place)
         and query.chooses(obj)
     ]
-    return sorted(found, key=lambda obj: str((obj.get("metadata") or {}).get("name")))
+    return found if query.listed else sorted(found, key=lambda obj: str((obj.get("metadata") or {}).get("name")))

@@ -130,7 +130,7 @@ def params_type(params: Params, schemas: Schemas) -> Type:
     group, slash, version = params.api_version.partition("/")
     if not slash:
         group, version = "", group
-    known = schemas.kind(group, version, params.kind)
+    known = None if params.listed else schemas.kind(group, version, params.kind)
     return DYN if known is None else Soft(known)
 
 

@@ -7,8 +7,9 @@ place in the document; of a rule that autogen made nothing is reported, since th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -16,7 +17,6 @@ from compiler.frontends.admission_env import declared
 from compiler.frontends.cel.checked import Checked, Problem, Variable
 from compiler.frontends.cel.env import Env
 from compiler.frontends.cel.expression import CelFrame, checked_expression, lower_expression
-from compiler.frontends.cel.report import report
 from compiler.frontends.cel.types import BOOL, DYN, NULL, STRING, Object, Soft, Type, format_type
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
@@ -57,7 +57,7 @@ class Expressions:
     spans: SourceMap
     _known: dict[str, Path | ir.Expr] = field(init=False)
     _fields: dict[str, Type] = field(default_factory=dict)
-    _count: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
         self._known = dict(self.places)
@@ -69,8 +69,18 @@ class Expressions:
         checked, value = self._lowered(variable.expression, variable.pointer, builder, ())
         builder.ret(ir.Invoke("cel_rule.variable", (value, ir.Const(variable.name))), variable.pointer)
         self.functions.append(builder.function())
+        self._declared(variable, checked, ir.Op("cell", (), (builder.name,)))
+
+    def compute(self, variable: NamedExpression, builder: FunctionBuilder) -> None:
+        """As :meth:`declare`, but the variable is computed here and now: for expressions about an object that is a
+        local. An error is its value."""
+        checked, value = self._lowered(variable.expression, variable.pointer, builder, ())
+        said = ir.Invoke("cel_rule.variable", (value, ir.Const(variable.name)))
+        self._declared(variable, checked, builder.let(said, "V", "variable", variable.pointer))
+
+    def _declared(self, variable: NamedExpression, checked: Checked | None, value: ir.Expr) -> None:
         self._fields[variable.name] = declared(checked.type) if checked is not None else DYN
-        self._known[f"{_VARIABLES}.{variable.name}"] = ir.Op("cell", (), (builder.name,))
+        self._known[f"{_VARIABLES}.{variable.name}"] = value
         # By their full names they resolve first; the object is for has(variables.x) and for what is not there.
         named = {f"{_VARIABLES}.{n}": t for n, t in self._fields.items()}
         whole = {_VARIABLES: Object(_VARIABLES_TYPE, dict(self._fields))}
@@ -90,17 +100,30 @@ class Expressions:
 
     def without(self, *names: str) -> Expressions:
         """The same where some variables are not declared (the authorizer in messages)."""
-        variables = {n: t for n, t in self.env.variables.items() if n not in names}
-        other = replace(self, env=replace(self.env, variables=variables))
-        other._known, other._fields, other._count = self._known, self._fields, self._count
+        return self.within(replace(self.env, variables={n: t for n, t in self.env.variables.items() if n not in names}))
+
+    def within(self, env: Env) -> Expressions:
+        """The same in another environment; what one of the two declares later the other does not know."""
+        other = replace(self, env=env, _fields=dict(self._fields))
+        other._known = dict(self._known)
         return other
+
+    def telling(self, reporter: Reporter | None) -> Expressions:
+        """The same with another reporter."""
+        other = self.within(self.env)
+        other.reporter = reporter
+        return other
+
+    def about(self, reporter: Reporter | None, env: Env, **places: ir.Expr) -> Expressions:
+        """The same about another object, before any variable is declared."""
+        return replace(self, env=env, reporter=reporter, places={**self.places, **places}, _fields={})
 
     def _lowered(
         self, text: str, at: str, builder: FunctionBuilder, wanted: tuple[Type, ...]
     ) -> tuple[Checked | None, ir.Expr]:
         found = checked_expression(text, self.env)
         checked = found if isinstance(found, Checked) else None
-        problems = checked.problems if checked is not None else (found,)
+        problems = found.problems if isinstance(found, Checked) else (found,)
         self._report(problems, at, text)
         failed = next((p for p in problems if p.level == "error"), None)
         if checked is None or failed is not None:
@@ -112,29 +135,36 @@ class Expressions:
             return checked, ir.Const(Err("argument", f"compilation error: {problem}"))
         known: dict[str, Path | ir.Expr] = dict(self._known)
         if Variable(_VARIABLES) in checked.names.values():
-            known[_VARIABLES] = ir.Call(self._all_variables(), ())
-        self._count += 1
-        frame = CelFrame(builder, known, self.functions, f"{builder.name}.e{self._count}")
+            known[_VARIABLES] = self._all_variables(builder)
+        frame = CelFrame(builder, known, self.functions, f"{builder.name}.e{next(self._numbers)}")
         return checked, lower_expression(checked, frame)
 
-    def _all_variables(self) -> str:
-        """A function that gives the variables as a map; one that fails is an error inside it, met when it is taken."""
-        self._count += 1
-        builder = FunctionBuilder(f"{self.name}.vs{self._count}", result="V", policy=self.policy)
-        whole = builder.let(ir.Op("new_map"), "M", "whole")
-        for name in self._fields:
-            builder.emit(ir.Do(ir.Op("put", (whole, self._cell(name)), (name,))))
-        builder.ret(whole)
-        self.functions.append(builder.function())
-        return builder.name
+    def _all_variables(self, builder: FunctionBuilder) -> ir.Expr:
+        """The variables as a map; one that fails is an error inside it, met when it is taken. Those that are computed
+        when they are first asked for are so only where the map is used."""
+        values = {name: self._value(name) for name in self._fields}
+        late = all(isinstance(value, ir.Op) for value in values.values())
+        inner = builder
+        if late:
+            inner = FunctionBuilder(f"{self.name}.vs{next(self._numbers)}", result="V", policy=self.policy)
+        whole = inner.let(ir.Op("new_map"), "M", "whole")
+        for name, value in values.items():
+            inner.emit(ir.Do(ir.Op("put", (whole, value), (name,))))
+        if not late:
+            return whole
+        inner.ret(whole)
+        self.functions.append(inner.function())
+        return ir.Call(inner.name, ())
 
-    def _cell(self, name: str) -> ir.Expr:
+    def _value(self, name: str) -> ir.Expr:
         found = self._known[f"{_VARIABLES}.{name}"]
         assert not isinstance(found, tuple)
         return found
 
     def _report(self, problems: tuple[Problem, ...], at: str, text: str) -> None:
         if self.reporter is not None and problems:
+            from compiler.frontends.cel.report import report
+
             report(problems, self.reporter, self.spans, at, text)
 
     def _mistyped(self, problem: str, at: str, text: str) -> None:

@@ -12,13 +12,15 @@ from compiler.frontends.pattern import parse_kind
 from compiler.frontends.rule import OPERATION, RESOURCE
 from compiler.ir.build import FALSE, all_of, any_of, negate
 from compiler.ir.ops import And, Const, Expr, Invoke, KindKey, Load, MatchKey, Op
-from compiler.schema.model import Filter, MatchBlock, Rule
+from compiler.schema.model import Filter, MatchBlock, ResourceRule, Rule
 
 ANY_KIND: Final = KindKey("*", "*", "*", "*")
 
 _KIND: Final = Load(("$kind",))
 _ADMISSION: Final = Load(("$admission",))
 _LABELS: Final = Load(("$namespaceLabels",))
+_NAMESPACE_TESTS: Final = ("match.namespace_selector", "match.own_namespace_selector")
+"""As Kyverno reads the selector, and as the API server does."""
 LABELS_UNKNOWN: Final = And(
     (
         Op("is_absent", (_LABELS,)),
@@ -96,11 +98,14 @@ def _match_filter(f: Filter, exception: bool) -> Expr:
 
 def _resource_terms(f: Filter, operations: bool = True) -> list[Expr]:
     terms: list[Expr] = []
+    rule = f.resource_rule
     if f.kinds:
         selectors = [[k.group, k.version, k.kind, k.subresource] for s in f.kinds if (k := parse_kind(s)) is not None]
         terms.append(Invoke("match.kinds", (_KIND, Const(selectors))))
     if f.operations and operations:
         terms.append(Invoke("match.operations", (OPERATION, Const(list(f.operations)))))
+    if rule is not None:
+        terms += _resource_rule_terms(rule)
     if f.names:
         terms.append(_test("names", list(f.names)))
     if f.namespaces:
@@ -108,19 +113,40 @@ def _resource_terms(f: Filter, operations: bool = True) -> list[Expr]:
     if f.annotations:
         terms.append(_test("annotations", dict(f.annotations)))
     if f.selector is not None:
-        terms.append(_test("selector", f.selector))
+        terms.append(_test("selector", f.selector) if rule is None else _either_object(f.selector))
     if f.labels:
         terms.append(_test("selector", {"matchLabels": dict(f.labels)}))
     if f.namespace_selector is not None:
-        terms.append(Invoke("match.namespace_selector", (RESOURCE, _LABELS, Const(f.namespace_selector))))
+        terms.append(Invoke(_NAMESPACE_TESTS[rule is not None], (RESOURCE, _LABELS, Const(f.namespace_selector))))
     if f.exclude_resources is not None and not f.exclude_resources.empty:
         inner = f.exclude_resources
         terms.append(negate(all_of([*_resource_terms(inner), *_user_terms(inner)])))
     return terms
 
 
+def _resource_rule_terms(rule: ResourceRule) -> list[Expr]:
+    terms: list[Expr] = []
+    if rule.groups:
+        terms.append(Invoke("match.groups", (_KIND, Const(list(rule.groups)))))
+    if rule.plurals:
+        terms.append(Invoke("match.plurals", (_KIND, Const(list(rule.plurals)))))
+    if rule.scope:
+        cluster_wide = Op("is_empty", (Op("as_text", (Load(("$resource", "metadata", "namespace")),)),))
+        terms.append(cluster_wide if rule.scope == "Cluster" else negate(cluster_wide))
+    return terms
+
+
+def _either_object(selector: object) -> Expr:
+    """Whether the labels of the object or of the old object meet a selector; there must be one (Kubernetes)."""
+    tests: list[Expr] = []
+    for name in ("$object", "$oldObject"):
+        there = Load((name,))
+        tests.append(all_of([Op("is_map", (there,)), Invoke("match.selector", (there, Const(selector)))]))
+    return any_of(tests)
+
+
 def _is_namespace_selector(term: Expr) -> bool:
-    return isinstance(term, Invoke) and term.name == "match.namespace_selector"
+    return isinstance(term, Invoke) and term.name in _NAMESPACE_TESTS
 
 
 def _user_terms(f: Filter) -> list[Expr]:

@@ -18,7 +18,7 @@ from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder, any_of, negate
 from compiler.ir.ops import Const, Do, If, Invoke, Load, Local, Op
 from compiler.schema.kinds import Schemas
-from compiler.schema.model import Cel, CelExpression, NamedExpression
+from compiler.schema.model import Cel, CelExpression, NamedExpression, Params
 
 NOT_MET: Final = "cel preconditions not met"
 _PARAMS: Final = Load(("$params",))
@@ -40,10 +40,11 @@ KYVERNO: Final = Manner()
 """``validate.cel``: as in the reference an expression that errs is a violation, whose message tells of the error."""
 
 
-def begin(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, *, strict: bool) -> Expressions:
-    """The expressions of a rule with ``validate.cel``, before its variables are declared."""
-    cel = _cel(frame)
-    env = admission_env(object_type(frame.rule.match, schemas), schemas, params=cel.params, strict=strict)
+def begin(
+    frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, params: Params | None, *, strict: bool
+) -> Expressions:
+    """The expressions of a rule, before its variables are declared."""
+    env = admission_env(object_type(frame.rule.match, schemas), schemas, params=params, strict=strict)
     return Expressions(
         frame.builder.name,
         frame.builder.policy or 0,
@@ -90,7 +91,7 @@ def lower_cel(frame: RuleFrame, expressions: Expressions, manner: Manner = KYVER
         expressions.declare(variable)
     b = frame.builder
     skip = Op("o_skip", (Const(manner.not_met),))
-    broken = _outcome(manner.condition_errors, skip)
+    broken = outcome(manner.condition_errors, skip)
     lower_conditions(b, expressions, frame.rule.cel_preconditions, skip, broken, frame.at("celPreconditions"))
     message = frame.rule.validate.message if frame.rule.validate is not None else None
     lower_checks(b, expressions, cel.expressions, message, manner)
@@ -148,7 +149,7 @@ def lower_checks(
         with b.nested() as failed:
             if manner.expression_errors != "ignore":
                 error = Invoke("cel_rule.error", (value, Const(check.expression)))
-                b.ret_if(negate(Op("is_false", (value,))), _outcome(manner.expression_errors, Op("o_pass"))(error), at)
+                b.ret_if(negate(Op("is_false", (value,))), outcome(manner.expression_errors, Op("o_pass"))(error), at)
             _violation(b, messages, check, rule_message)
         # An error that is ignored is no violation, and the next expression is asked.
         violated = Op("is_false", (value,)) if manner.expression_errors == "ignore" else negate(Op("is_true", (value,)))
@@ -168,7 +169,7 @@ def _violation(b: FunctionBuilder, messages: Expressions, check: CelExpression, 
     b.ret(Op("o_fail", (Const(fixed),)), check.pointer)
 
 
-def _outcome(errors: Errors, ignored: ir.Expr) -> Callable[[ir.Expr], ir.Expr]:
+def outcome(errors: Errors, ignored: ir.Expr) -> Callable[[ir.Expr], ir.Expr]:
     """What becomes of the text of an error."""
     match errors:
         case "fail":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from compiler.diagnostics import Reporter
 from compiler.schema import match_rules, structural, unbuilt
@@ -18,20 +18,33 @@ from compiler.schema.policy_rules import check_metadata, check_policy
 from compiler.schema.structural import GROUP, crd_manifests
 from compiler.source import Document, type_name
 
+if TYPE_CHECKING:
+    from compiler.schema.kinds import Schemas
+
 __all__ = ["crd_manifests", "read_policies"]
 
 _HARMLESS: Final = ("T0204", "T0208", "T0312", "T0313", "T0323", "T0325")
 """Structural errors after which the rest of a policy still reads as it was meant."""
 
+ADMISSION_KINDS: Final = frozenset(
+    f"{kind}AdmissionPolicy{part}" for kind in ("Validating", "Mutating") for part in ("", "Binding")
+)
+"""The kinds of the API server's own policies, which have their own reader."""
+_CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy"}
 
-def read_policies(docs: Iterable[Document], reporter: Reporter) -> tuple[list[Policy], list[ExceptionPolicy]]:
-    """Policies and exceptions of the documents, in their order.
+
+def read_policies(
+    docs: Iterable[Document], reporter: Reporter, schemas: Schemas | None = None
+) -> tuple[list[Policy], list[ExceptionPolicy]]:
+    """Policies and exceptions of the documents, in their order; those of the API server come last. ``schemas`` are the
+    kinds that are known (the built-in ones).
 
     A document with an error is left out (the reporter has it); the others are answered, so that one bad policy does not
     take the rest with it.
     """
     policies: list[Policy] = []
     exceptions: list[ExceptionPolicy] = []
+    native: list[Document] = []
     seen: dict[tuple[str, str, str], Document] = {}
     for doc in docs:
         before = reporter.errors
@@ -39,6 +52,10 @@ def read_policies(docs: Iterable[Document], reporter: Reporter) -> tuple[list[Po
         if kind is None:
             continue
         _same_name(doc, kind, seen, reporter)
+        if kind in ADMISSION_KINDS:
+            if reporter.errors == before:
+                native.append(doc)
+            continue
         spec = _checked_spec(doc, kind, reporter, before)
         if spec is None or reporter.errors != before:
             continue
@@ -46,6 +63,10 @@ def read_policies(docs: Iterable[Document], reporter: Reporter) -> tuple[list[Po
             exceptions.append(decode_exception(doc, spec))
         else:
             policies.append(decode_policy(doc, spec))
+    if native:
+        from compiler.schema.admission_policies import read_admission_policies
+
+        policies += read_admission_policies(native, reporter, schemas)
     return policies, exceptions
 
 
@@ -94,6 +115,8 @@ def _identify(doc: Document, reporter: Reporter) -> str | None:
             return None
     assert isinstance(kind, str)
     assert isinstance(api_version, str)
+    if kind in ADMISSION_KINDS:
+        return kind
     if kind in unbuilt.KINDS:
         unbuilt.refuse_kind(doc, kind, reporter)
         return None
@@ -142,7 +165,7 @@ def _same_name(doc: Document, kind: str, seen: dict[tuple[str, str, str], Docume
     meta = doc.value.get("metadata")
     if type(meta) is not dict or type(meta.get("name")) is not str:
         return
-    namespace = str(meta.get("namespace") or "default") if kind != "ClusterPolicy" else ""
+    namespace = str(meta.get("namespace") or "default") if kind not in _CLUSTER_WIDE else ""
     first = seen.setdefault((kind, namespace, meta["name"]), doc)
     if first is not doc:
         span = first.spans.span("/metadata/name")

@@ -9,14 +9,15 @@ in a cluster the API server itself evaluates them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
+from difflib import get_close_matches
 from typing import Any, Final, Literal, TypeAlias
 
 from compiler.diagnostics import Reporter
 from compiler.frontends.cel.types import ListOf, MapOf, Object, Soft, Type
-from compiler.schema.cel_rules import check_conditions
-from compiler.schema.kinds import ResourceInfo, Schemas, provider
+from compiler.schema.cel_rules import check_annotations, check_conditions, check_variables
+from compiler.schema.kinds import Schemas, provider
 from compiler.schema.model import (
     Action,
     Cel,
@@ -29,6 +30,7 @@ from compiler.schema.model import (
     NamedExpression,
     Params,
     Policy,
+    ResourceRule,
     Rule,
     Validate,
 )
@@ -41,15 +43,23 @@ POLICIES: Final = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 BINDINGS: Final = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
 VERSIONS: Final = ("v1", "v1beta1", "v1alpha1")
 _PATCHES: Final = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
-_FULL: Final = Soft(Object("", open=True))
+_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES: Final[dict[str, Literal["", "Namespaced", "Cluster"]]] = {"Namespaced": "Namespaced", "Cluster": "Cluster"}
+_OPTIONAL: Final = ("validationActions",)
+"""Fields that the schema of a binding wants and that nobody needs without an API server; the reference does without."""
+_LISTED: Final = re.compile(r"\bparams\s*\.\s*\??\s*items\b")
 
 
-def read_admission_policies(docs: Iterable[Document], reporter: Reporter) -> list[Policy]:
+def read_admission_policies(
+    docs: Iterable[Document], reporter: Reporter, schemas: Schemas | None = None
+) -> list[Policy]:
     """The policies among the documents, each with the bindings that name it; other documents are left alone.
 
-    A binding whose policy is not among them is a warning (T1260): it does nothing.
+    ``schemas`` are the kinds that are known (the built-in ones). A binding whose policy is not among the documents is a
+    warning (T1260): it does nothing.
     """
     docs = list(docs)
+    known = schemas if schemas is not None else provider()
     bindings = [d for d in docs if d.value.get("kind") in BINDINGS and _sound(d, reporter)]
     policies = []
     used: set[int] = set()
@@ -61,7 +71,7 @@ def read_admission_policies(docs: Iterable[Document], reporter: Reporter) -> lis
         own = [b for b in bindings if b.value["kind"] == f"{kind}Binding" and b.value["spec"].get("policyName") == name]
         used |= {id(b) for b in own}
         before = reporter.errors
-        policy = _Reader(doc, own, reporter).policy()
+        policy = _Reader(doc, own, reporter, known).policy()
         if reporter.errors == before:
             policies.append(policy)
     for binding in bindings:
@@ -69,7 +79,7 @@ def read_admission_policies(docs: Iterable[Document], reporter: Reporter) -> lis
             reporter.warning(
                 "T1260",
                 binding.spans.span("/spec/policyName"),
-                f'no {binding.value["kind"].removesuffix("Binding")} "{binding.value["spec"].get("policyName")}" is given',
+                f'no {binding.value["kind"][:-7]} "{binding.value["spec"].get("policyName")}" is given',
                 "",
                 "give the policy and its bindings together",
             )
@@ -89,6 +99,8 @@ def _sound(doc: Document, reporter: Reporter) -> bool:
     known = provider().kind(GROUP, "v1", kind)
     if known is not None:
         _check_shape(doc, doc.value, Soft(known), "", reporter)
+    if reporter.errors != before:
+        return False
     metadata, spec = doc.value.get("metadata"), doc.value.get("spec")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         reporter.error("T0203", doc.spans.key_span("/metadata"), f"a {kind} needs a name", "metadata: {name: …}")
@@ -112,12 +124,19 @@ def _check_shape(doc: Document, value: Json, expected: Type, at: str, reporter: 
                 if key in fields:
                     _check_shape(doc, part, fields[key], f"{at}/{_escaped(key)}", reporter)
                 elif not inner.open:
-                    from difflib import get_close_matches
-
                     close = get_close_matches(key, fields, 1)
                     mend = f'did you mean "{close[0]}"?' if close else ""
                     span = doc.spans.key_span(f"{at}/{_escaped(key)}")
                     reporter.error("T0201", span, f'unknown field "{key}"', ", ".join(sorted(fields)[:8]), mend)
+                allowed = schemas.enum(name, key)
+                if allowed is not None and type(part) is str and part not in allowed:
+                    reporter.error(
+                        "T0204", doc.spans.span(f"{at}/{_escaped(key)}"), f'"{part}" is no {key}', " or ".join(allowed)
+                    )
+            for key in sorted(schemas.required(name) - {k for k, v in value.items() if v is not None}):
+                if key not in _OPTIONAL:
+                    span = doc.spans.key_span(at) if at else doc.spans.span("")
+                    reporter.error("T0203", span, f"{_entry_name(at)} has no {key}", f"{key}: …")
         case ListOf(item):
             if not isinstance(value, list):
                 _wrong(doc, value, "a list", at, reporter)
@@ -143,6 +162,12 @@ def _wrong(doc: Document, value: Json, expected: str, at: str, reporter: Reporte
     reporter.error("T0202", doc.spans.span(at), f"{field} must be {expected}, not {type_name(value)}", expected)
 
 
+def _entry_name(at: str) -> str:
+    """How an object at a place is called: ``validations[0]``, ``spec``."""
+    parent, _, last = at.rpartition("/")
+    return f"{parent.rpartition('/')[2]}[{last}]" if last.isdecimal() else last or "the document"
+
+
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -150,8 +175,9 @@ def _escaped(key: str) -> str:
 class _Reader:
     """One policy with its bindings."""
 
-    def __init__(self, doc: Document, bindings: Sequence[Document], reporter: Reporter) -> None:
+    def __init__(self, doc: Document, bindings: Sequence[Document], reporter: Reporter, schemas: Schemas) -> None:
         self.doc = doc
+        self.schemas = schemas
         self.bindings = bindings
         self.reporter = reporter
         self.spec: dict[str, Json] = doc.value["spec"]
@@ -162,6 +188,8 @@ class _Reader:
         name = metadata["name"]
         conditions = self.spec.get("matchConditions") or []
         check_conditions(self.doc, conditions, "/spec/matchConditions", self.reporter, qualified=True)
+        check_variables(self.doc, self.spec.get("variables") or [], "/spec/variables", self.reporter)
+        check_annotations(self.doc, self.spec.get("auditAnnotations") or [], "/spec/auditAnnotations", self.reporter)
         constraints = self.spec.get("matchConstraints") or {}
         match, exclude = self.matched(self.doc, constraints, "/spec/matchConstraints")
         if not constraints.get("resourceRules"):
@@ -205,7 +233,7 @@ class _Reader:
         if self.kind == POLICIES[0]:
             actions = spec.get("validationActions") or ["Deny"]
             action: Action = "Enforce" if "Deny" in actions else "Audit"
-            validate = Validate(cel=self.cel(params), failure_action=action)
+            validate = Validate(cel=self.cel(params), failure_action=action, allow_existing=False)
         else:
             mutate = Mutate(cel=self.mutations(params))
         return Rule(
@@ -225,16 +253,34 @@ class _Reader:
 
     def params(self, ref: dict[str, Json] | None) -> Params | None:
         kind = self.spec.get("paramKind")
-        if not kind or not ref:
+        if not kind:
             return None
+        ref = ref or {}
+        listed = ref.get("selector") is not None and self.lists_params()
+        if listed:
+            self.reporter.note(
+                "T1262",
+                self.doc.spans.key_span("/spec/paramKind"),
+                "params.items is read as the list of all parameters that the selector of the binding chooses",
+                "",
+                "the API server evaluates the policy once for each parameter, and there params has no items",
+            )
         return Params(
             api_version=kind.get("apiVersion") or "",
             kind=kind.get("kind") or "",
             name=ref.get("name") or "",
             namespace=ref.get("namespace") or "",
             selector=ref.get("selector"),
-            required=ref.get("parameterNotFoundAction") != "Allow",
+            required=bool(ref) and ref.get("parameterNotFoundAction") != "Allow",
+            listed=listed,
         )
+
+    def lists_params(self) -> bool:
+        """Whether some expression reads ``params.items``."""
+        entries = [*(self.spec.get("variables") or ()), *(self.spec.get("matchConditions") or ())]
+        for mutation in self.spec.get("mutations") or ():
+            entries += [mutation.get(field) or {} for field in _PATCHES.values()]
+        return any(_LISTED.search(str(entry.get("expression") or "")) for entry in entries)
 
     def cel(self, params: Params | None) -> Cel:
         entries = self.spec.get("validations") or []
@@ -282,66 +328,98 @@ class _Reader:
 
     def matched(self, doc: Document, block: dict[str, Json], at: str) -> tuple[MatchBlock, MatchBlock | None]:
         """What ``matchConstraints`` or ``matchResources`` match, and what their exclude rules take out again."""
-        common = {
-            "selector": block.get("objectSelector"),
-            "namespace_selector": block.get("namespaceSelector"),
+        equivalent = block.get("matchPolicy") != "Exact"
+        selectors: dict[str, Json] = {
+            "selector": block.get("objectSelector") or None,
+            "namespace_selector": block.get("namespaceSelector") or None,
         }
-        rules = block.get("resourceRules")
-        filters = [self.filter(doc, r, f"{at}/resourceRules/{i}", common) for i, r in enumerate(rules or ())]
-        if not rules:
-            filters = [
-                Filter(kinds=("*",), selector=common["selector"], namespace_selector=common["namespace_selector"])
-            ]
-        exclude = block.get("excludeResourceRules") or ()
-        out = [self.filter(doc, r, f"{at}/excludeResourceRules/{i}", {}) for i, r in enumerate(exclude)]
+        filters: list[Filter] = []
+        for i, rule in enumerate(block.get("resourceRules") or ()):
+            filters += self.filters(doc, rule, f"{at}/resourceRules/{i}", selectors, equivalent)
+        if not block.get("resourceRules"):
+            filters = [Filter(resource_rule=ResourceRule(), **selectors)]
+        out: list[Filter] = []
+        for i, rule in enumerate(block.get("excludeResourceRules") or ()):
+            out += self.filters(doc, rule, f"{at}/excludeResourceRules/{i}", {}, equivalent)
+        if any(kind.rpartition("/")[2].startswith("*") for f in filters for kind in f.kinds):
+            # The API server asks no policy about policies and bindings of these kinds.
+            out.append(Filter(kinds=tuple(f"{GROUP}/*/{kind}" for kind in (*POLICIES, *BINDINGS))))
         return MatchBlock("any", tuple(filters)), MatchBlock("any", tuple(out)) if out else None
 
-    def filter(self, doc: Document, rule: dict[str, Json], at: str, common: dict[str, Json]) -> Filter:
+    def filters(
+        self, doc: Document, rule: dict[str, Json], at: str, selectors: dict[str, Json], equivalent: bool
+    ) -> list[Filter]:
+        """A resource rule as filters: one for the resources whose kind is known, one for the others."""
+        groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
+        operations: list[str] = rule.get("operations") or []
+        for i, operation in enumerate(operations):
+            if operation not in _OPERATIONS:
+                span = doc.spans.span(f"{at}/operations/{i}")
+                self.reporter.error("T0204", span, f'"{operation}" is no operation', " or ".join(_OPERATIONS))
         kinds: list[str] = []
+        unknown: list[str] = []
+        guessed: list[str] = []
         for i, resource in enumerate(rule.get("resources") or ()):
-            found = _selectors(rule.get("apiGroups") or [], rule.get("apiVersions") or [], resource, rule.get("scope"))
-            if not found:
-                self.reporter.error(
-                    "T1261",
-                    doc.spans.span(f"{at}/resources/{i}"),
-                    f'no resource "{resource}" is known in these groups and versions',
-                    "the plural name of a built-in resource",
-                    "resources of custom kinds are known when their CustomResourceDefinition is given",
-                )
+            found = self.kinds(groups, versions, resource, equivalent)
             kinds += found
-        operations = [o for o in rule.get("operations") or () if o != "*"]
-        return Filter(
-            kinds=tuple(dict.fromkeys(kinds)),
-            names=tuple(rule.get("resourceNames") or ()),
-            operations=tuple(operations) if "*" not in (rule.get("operations") or ()) else (),
-            selector=common.get("selector"),
-            namespace_selector=common.get("namespace_selector"),
-            pointer=at,
+            if not found:
+                plural, _, sub = resource.partition("/")
+                unknown.append(plural)
+                guessed += _places(groups, versions, f"*/{sub}" if sub else "*")
+                self.unknown(doc, groups, resource, f"{at}/resources/{i}")
+        common: dict[str, Json] = {
+            "names": tuple(rule.get("resourceNames") or ()),
+            "operations": () if "*" in operations else tuple(operations),
+            "pointer": at,
+            **selectors,
+        }
+        own = () if "*" in groups else tuple(groups)
+        scope = _SCOPES.get(rule.get("scope") or "*", "")
+        made = []
+        if kinds:
+            made.append(Filter(kinds=tuple(dict.fromkeys(kinds)), resource_rule=ResourceRule(own, (), scope), **common))
+        if unknown:
+            guess = ResourceRule(own, tuple(unknown), scope)
+            made.append(Filter(kinds=tuple(dict.fromkeys(guessed)), resource_rule=guess, **common))
+        return made
+
+    def kinds(self, groups: list[str], versions: list[str], resource: str, equivalent: bool) -> list[str]:
+        """The kind selectors of what a resource (``pods``, ``pods/status``, ``pods/*``, ``*``, ``*/scale``) names in
+        groups and versions. ``equivalent``: a resource in another version than those is the same one."""
+        plural, _, sub = resource.partition("/")
+        if plural == "*":
+            both = ["*", "*/*"] if sub == "*" else [f"*/{sub}" if sub else "*"]
+            return [place for kind in both for place in _places(groups, versions, kind)]
+        found = []
+        for info in self.schemas.resources():
+            if info.plural != plural or not any(g in ("*", info.group) for g in groups):
+                continue
+            if not equivalent and not any(v in ("*", info.version) for v in versions):
+                continue
+            base = f"{info.group or '*'}/{info.version}/{info.kind}"
+            if sub in ("", "*"):
+                found.append(base)
+            if sub:
+                found += [f"{base}/{name}" for name in info.subresources if sub in ("*", name)]
+        if not any(v in ("*", i.version) for i in self.schemas.resources() for v in versions if i.plural == plural):
+            return []
+        return found
+
+    def unknown(self, doc: Document, groups: list[str], resource: str, at: str) -> None:
+        plural = resource.partition("/")[0]
+        known = {i.plural for i in self.schemas.resources() if any(g in ("*", i.group) for g in groups)}
+        close = get_close_matches(plural, sorted(known), 1, 0.8)
+        self.reporter.warning(
+            "T1261",
+            doc.spans.span(at),
+            f'no resource "{resource}" is known in these groups and versions',
+            "the plural name of a resource",
+            f'did you mean "{close[0]}"?'
+            if close
+            else "it stands for kinds that usually have this plural; a CustomResourceDefinition would tell",
         )
 
 
-def _selectors(groups: list[str], versions: list[str], resource: str, scope: str | None) -> list[str]:
-    """The kind selectors of the resources that a rule's groups, versions and resource (``pods``, ``pods/status``,
-    ``*``, ``*/scale``) name."""
-    plural, _, sub = resource.partition("/")
-    if groups == ["*"] and versions == ["*"] and plural == "*" and scope in (None, "*"):
-        return ["*"] if not sub else [f"*/{sub}"]
-    found = []
-    for info in _resources(provider(), scope):
-        if not (
-            any(g in ("*", info.group) for g in groups)
-            and any(v in ("*", info.version) for v in versions)
-            and plural in ("*", info.plural)
-        ):
-            continue
-        base = f"{info.group}/{info.version}/{info.kind}" if info.group else f"{info.version}/{info.kind}"
-        if not sub:
-            found.append(base)
-        else:
-            found += [f"{base}/{name}" for name in info.subresources if fnmatchcase(name, sub)]
-    return found
-
-
-def _resources(schemas: Schemas, scope: str | None) -> list[ResourceInfo]:
-    wanted = {"Namespaced": True, "Cluster": False}.get(scope or "*")
-    return [r for r in schemas.resources() if wanted is None or r.namespaced is wanted]
+def _places(groups: list[str], versions: list[str], kind: str) -> list[str]:
+    """Selectors of kinds in each of the groups and versions; the empty group is told apart by the resource rule."""
+    return [f"{group or '*'}/{version}/{kind}" for group in groups for version in versions]

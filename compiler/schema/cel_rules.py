@@ -68,22 +68,32 @@ def _cel(doc: Document, cel: dict[str, Json], at: str, reporter: Reporter) -> No
         _not_empty(doc, entry, "expression", f"{at}/expressions/{i}", reporter)
         if entry.get("messageExpression"):
             _not_empty(doc, entry, "messageExpression", f"{at}/expressions/{i}", reporter)
-    variables = cel.get("variables") or []
-    _unique(doc, variables, "name", at + "/variables", reporter)
+    check_variables(doc, cel.get("variables") or [], at + "/variables", reporter)
+    check_annotations(doc, annotations, at + "/auditAnnotations", reporter)
+    _params(doc, cel, at, reporter)
+
+
+def check_variables(doc: Document, variables: list[dict[str, Json]], at: str, reporter: Reporter) -> None:
+    """The names of a policy's variables, each its own, and that each says something."""
+    _unique(doc, variables, "name", at, reporter)
     for i, variable in enumerate(variables):
         name = variable["name"]
         if not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
             reporter.error(
                 "T1241",
-                doc.spans.span(f"{at}/variables/{i}/name"),
+                doc.spans.span(f"{at}/{i}/name"),
                 f'"{name}" is not a valid name of a variable' if name else "the variable has an empty name",
                 "letters, digits and _, not beginning with a digit, and no word of CEL",
             )
-        _not_empty(doc, variable, "expression", f"{at}/variables/{i}", reporter)
-    _limit(doc, annotations, MAX_ANNOTATIONS, "audit annotations", at + "/auditAnnotations", reporter)
-    _unique(doc, annotations, "key", at + "/auditAnnotations", reporter)
+        _not_empty(doc, variable, "expression", f"{at}/{i}", reporter)
+
+
+def check_annotations(doc: Document, annotations: list[dict[str, Json]], at: str, reporter: Reporter) -> None:
+    """Audit annotations: their number, their keys and the length of what they say."""
+    _limit(doc, annotations, MAX_ANNOTATIONS, "audit annotations", at, reporter)
+    _unique(doc, annotations, "key", at, reporter)
     for i, annotation in enumerate(annotations):
-        where = f"{at}/auditAnnotations/{i}"
+        where = f"{at}/{i}"
         name = (doc.value.get("metadata") or {}).get("name")
         if not _is_qualified(f"{name}/{annotation['key']}"):
             reporter.error(
@@ -101,7 +111,6 @@ def _cel(doc: Document, cel: dict[str, Json], at: str, reporter: Reporter) -> No
                 f"the expression has {size} bytes",
                 f"at most {MAX_VALUE_EXPRESSION} bytes",
             )
-    _params(doc, cel, at, reporter)
 
 
 def _params(doc: Document, cel: dict[str, Json], at: str, reporter: Reporter) -> None:

@@ -30,6 +30,20 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceRule:
+    """What a resource rule of the API server's own policies asks beyond kinds: the API ``groups`` letter by letter
+    (empty: any), the ``plurals`` of resources whose kind is not known, and the ``scope``, empty for both.
+
+    A filter that has one reads its selectors as the API server does: ``selector`` meets the object or the old one, and
+    ``namespace_selector`` the labels of a Namespace itself.
+    """
+
+    groups: tuple[str, ...] = ()
+    plurals: tuple[str, ...] = ()
+    scope: Literal["", "Namespaced", "Cluster"] = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """One resource filter of ``match`` or ``exclude``: every attribute that is given must hold (semantics §11).
 
@@ -51,6 +65,7 @@ class Filter:
     subjects: tuple[Subject, ...] = ()
     exclude_resources: Filter | None = None
     labels: dict[str, str] | None = None
+    resource_rule: ResourceRule | None = None
     pointer: str = field(default="", compare=False)
 
     @property
@@ -70,6 +85,7 @@ class Filter:
             or self.selector is not None
             or self.namespace_selector is not None
             or self.exclude_resources is not None
+            or self.resource_rule is not None
         )
 
     @property
@@ -138,6 +154,12 @@ class Params:
     namespace: str = ""
     selector: dict[str, Json] | None = None
     required: bool = False
+    listed: bool = False
+
+    @property
+    def chosen(self) -> bool:
+        """Whether there is a name or a selector."""
+        return bool(self.name) or self.selector is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +246,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A ClusterPolicy or Policy with every default filled in. ``webhook_timeout`` is in seconds."""
+    """A policy with every default filled in. ``webhook_timeout`` is in seconds. Those of the API server (``native``)
+    have one rule for each of their bindings, named like the policy."""
 
     kind: Literal["ClusterPolicy", "Policy", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"]
     api_version: str
@@ -243,6 +266,11 @@ class Policy:
     rules: tuple[Rule, ...]
     doc: Document
     match_conditions: tuple[NamedExpression, ...] = ()
+
+    @property
+    def native(self) -> bool:
+        """Whether it is a policy of the API server itself."""
+        return self.kind.endswith("AdmissionPolicy")
 
     @property
     def key(self) -> str:

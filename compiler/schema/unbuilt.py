@@ -25,10 +25,6 @@ KINDS: Final = frozenset(
         "NamespacedGeneratingPolicy",
         "NamespacedDeletingPolicy",
         "NamespacedImageValidatingPolicy",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicyBinding",
     )
 )
 """Kinds of policies that a later version runs."""

@@ -1,13 +1,13 @@
 """Compiles policies and evaluates resources without a cluster: the common half of ``apply`` and ``test``.
 
-It runs the same bundle on the same VM as the webhook. Policies are compiled one by one, so that a refused one is known
-by name and leaves the others standing.
+It runs the same bundle on the same VM as the webhook. Policies are compiled one by one (those of the API server with
+their bindings), so that a refused one is known by name and leaves the others standing.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -108,25 +108,52 @@ class Machine:
 
 MACHINE: Final = Machine()
 
-_bundles: dict[tuple[str, int, int, bool], tuple[bytes | None, tuple[Any, ...]]] = {}
-"""Compiled documents by (digest of the file, position, level, plain CEL): a test suite names one file many
-times."""
+_bundles: dict[tuple[str, int, bool], tuple[bytes | None, tuple[Any, ...]]] = {}
+"""Compiled documents by (digest of files and positions, level, plain CEL): a test suite names one file many times."""
+
+BINDINGS: Final = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
 
 
-def compile_document(
-    document: Document, level: int = 2, *, cel_strict: bool = False
+def compile_documents(
+    documents: Sequence[Document], level: int = 2, *, cel_strict: bool = False
 ) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
-    """One document's bundle (None when it is refused) and its diagnostics; kept for the life of the process."""
+    """The bundle of documents that belong together (None when it is refused) and its diagnostics; kept for the life of
+    the process."""
     from compiler import Options, compile_policies
 
-    digest = hashlib.sha256(f"{document.origin}\0{document.text}".encode("utf-8", "surrogatepass")).hexdigest()
-    key = (digest, document.index, level, cel_strict)
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(f"{document.origin}\0{document.index}\0{document.text}\0".encode("utf-8", "surrogatepass"))
+    key = (digest.hexdigest(), level, cel_strict)
     known = _bundles.get(key)
     if known is None:
-        result = compile_policies([document], options=Options(level=level, cel_strict=cel_strict))
+        result = compile_policies(documents, options=Options(level=level, cel_strict=cel_strict))
         known = (result.bundle, tuple(result.diagnostics))
         _bundles[key] = known
     return known
+
+
+def grouped(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Documents one by one, but an admission policy of the API server with its bindings, whatever files they are in."""
+    documents = list(documents)
+    bindings: dict[tuple[str, str], list[Document]] = {}
+    for document in documents:
+        if document.value.get("kind") in BINDINGS:
+            bindings.setdefault(_bound(document), []).append(document)
+    used: set[int] = set()
+    groups: list[list[Document]] = []
+    for document in documents:
+        kind, name = document.value.get("kind"), identity(document.value)[3]
+        own = bindings.get((f"{kind}Binding", name), []) if f"{kind}Binding" in BINDINGS else []
+        used |= {id(binding) for binding in own}
+        groups.append([document, *own])
+    yield from (group for group in groups if id(group[0]) not in used)
+
+
+def _bound(binding: Document) -> tuple[str, str]:
+    """The kind of a binding, and the name of the policy that it binds."""
+    spec = binding.value.get("spec")
+    return binding.value["kind"], str(spec.get("policyName")) if type(spec) is dict else ""
 
 
 def load_policies(
@@ -148,8 +175,9 @@ def load_policies(
     diagnostics: list[Diagnostic] = []
     count = 0
     documents = [d for file in files for d in file.documents]
-    for document in [*documents, *exceptions]:
-        bundle, found = compile_document(document, level, cel_strict=cel_strict)
+    for group in grouped([*documents, *exceptions]):
+        document = group[0]
+        bundle, found = compile_documents(group, level, cel_strict=cel_strict)
         diagnostics += found
         if document.value.get("kind") == "PolicyException":
             count += 1

@@ -78,6 +78,8 @@ def build(meter: Meter, name: Value, fields: Value) -> Value:
     if failed is not None:
         return failed
     measure(fields, meter)
+    if not name.startswith(_PREFIX):
+        return _mutation(name, fields)
     short = name.removeprefix(_PREFIX)
     if short in _WRAPPERS:
         return _wrapper(name, short, fields)
@@ -96,6 +98,19 @@ def build(meter: Meter, name: Value, fields: Value) -> Value:
             return _any(fields)
         case "Empty":
             return Record(name, {})
+    return Err("argument", f"unknown type: {name}")
+
+
+def _mutation(name: str, fields: dict[str, Value]) -> Value:
+    """A message of mutations: ``JSONPatch``, or ``Object…`` with whatever fields."""
+    if name == "JSONPatch":
+        for field in ("op", "path", "from"):
+            if field in fields and type(fields[field]) is not str:
+                word = type_name(fields[field])
+                return Err("argument", f"unexpected type {word} for JSONPatchType '{field}' field")
+        return Record(name, fields)
+    if name == "Object" or name.startswith("Object."):
+        return Record(name, fields)
     return Err("argument", f"unknown type: {name}")
 
 

@@ -55,6 +55,30 @@ def namespace_selector(meter: Meter, resource: Value, labels: Value, wanted: Val
     return type(resource) is dict and resource.get("kind") != "Namespace" and selects(wanted, known)
 
 
+def own_namespace_selector(meter: Meter, resource: Value, labels: Value, wanted: Value) -> bool:
+    """As the API server reads the selector: of a Namespace its own labels count, what has no namespace meets any."""
+    own = _metadata(resource)
+    is_namespace = type(resource) is dict and (resource.get("apiVersion"), resource.get("kind")) == ("v1", "Namespace")
+    known = text_map(own.get("labels") if is_namespace else labels)
+    meter.charge(len(known) + _weight(wanted))
+    return not (is_namespace or _text(own.get("namespace"))) or selects(wanted, known)
+
+
+def groups(kind: Value, wanted: Value) -> bool:
+    """Whether the API group of ``[group, version, kind, subresource]`` is one of those."""
+    return type(kind) is list and type(wanted) is list and kind[:1] != [] and kind[0] in wanted
+
+
+def plurals(kind: Value, wanted: Value) -> bool:
+    """Whether the kind is one that is usually called by one of the plurals (Kubernetes guesses by the same rule)."""
+    if type(kind) is not list or len(kind) != 4 or type(wanted) is not list:
+        return False
+    name = _text(kind[2]).lower()
+    if name.endswith("s"):
+        return name + "es" in wanted
+    return (name[:-1] + "ies" if name.endswith("y") else name + "s") in wanted
+
+
 def roles(actual: Value, wanted: Value) -> bool:
     """Whether the user has one of the roles, written alike."""
     return type(actual) is list and type(wanted) is list and any(role in wanted for role in actual)

@@ -53,6 +53,20 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         metered=True,
     ),
     Intrinsic(
+        "match.own_namespace_selector",
+        ("V", "V", "V"),
+        "B",
+        _BODY + "own_namespace_selector",
+        "the labels of the resource's namespace meet a label selector, of a Namespace its own; always where there is "
+        "no namespace",
+        fuel=4,
+        metered=True,
+    ),
+    Intrinsic("match.groups", ("V", "V"), "B", _BODY + "groups", "the group of the kind is one of those", sized=(1,)),
+    Intrinsic(
+        "match.plurals", ("V", "V"), "B", _BODY + "plurals", "the kind has usually one of the plurals", sized=(1,)
+    ),
+    Intrinsic(
         "match.namespace_selector",
         ("V", "V", "V"),
         "B",

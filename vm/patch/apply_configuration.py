@@ -82,6 +82,8 @@ def _misnamed(value: Value, expected: str) -> str | None:
         inner = [(v, f"{expected}.{k}") for k, v in value.fields.items()]
     elif type(value) is list:
         inner = [(v, expected) for v in value]
+    elif type(value) is dict:
+        inner = [(v, expected) for v in value.values()]
     else:
         return None
     return next((wrong for v, name in inner if (wrong := _misnamed(v, name)) is not None), None)

@@ -161,6 +161,25 @@ class Schemas:
             bound=bound,
         )
 
+    def element(self, definition: str, name: str) -> str | None:
+        """The definition of a field's value, or of the elements of a list field; None for what has none."""
+        record = self._record(definition, name)
+        while isinstance(record, dict):
+            record = record.get("list", record.get("is"))
+        return record.removeprefix(REF) if record is not None and record.startswith(REF) else None
+
+    def atomic(self, definition: str, name: str) -> bool:
+        """Whether server-side apply replaces a map or object field as a whole."""
+        record = self._record(definition, name)
+        if isinstance(record, dict):
+            if record.get("type") == "atomic":
+                return True
+            if "list" in record:
+                return False
+        inner = self.element(definition, name)
+        found = self._definition(inner) if inner is not None else None
+        return found is not None and found.get("atomic", False)
+
     def merge_key(self, definition: str, name: str) -> str | None:
         """The key by which a strategic merge patch joins the elements of a list field; None where it replaces it."""
         info = self.list_info(definition, name)
