@@ -74,9 +74,15 @@ _ROWS: Final = (
         _O + "select",
         "the field if it is there, none of a value without fields",
         "select_optional",
+        cost="present",
     ),
     Function(
-        "_[?_]", _INDEX, _O + "select", "the element if it is there, none of a value without elements", "index_optional"
+        "_[?_]",
+        _INDEX,
+        _O + "select",
+        "the element if it is there, none of a value without elements",
+        "index_optional",
+        cost="present",
     ),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.frontends.cel.ast import Call, Ident, Literal, Node, Select
+from compiler.frontends.cel.ast import Call, Ident, Literal, Select
 from compiler.frontends.cel.checked import Constant, LoopVar, Variable
 from compiler.frontends.cel.lowered import Low, over
 from compiler.frontends.cel.scope import Scope
@@ -45,10 +45,15 @@ def select(scope: Scope, node: Select) -> Low:
 def one_step(scope: Scope, low: Low, step: Select) -> Low:
     if step.test:
         return over(ir.Op("c_has", (low.expr,), (step.name,)), low, boolean=True, cost=0 if low.attribute else 2)
-    if step.optional:
-        e = ir.Invoke("cel.select_optional.2", (low.expr, ir.Const(step.name)))
-        return replace(over(e, low, cost=1), attribute=True)
+    if step.optional or low.optional:
+        return _optional_step(low, "cel.select_optional.2", Low(ir.Const(step.name)))
     return field(low, step.name)
+
+
+def _optional_step(low: Low, name: str, by: Low) -> Low:
+    """A step on an optional value, or an optional one: a unit where there is something, which the intrinsic adds."""
+    made = attribute(over(ir.Invoke(name, (low.expr, by.expr)), low, by, cost=-by.root), low)
+    return replace(made, optional=True)
 
 
 def field(low: Low, name: str) -> Low:
@@ -68,12 +73,9 @@ def index(scope: Scope, node: Call) -> Low:
     of, at = node.args if node.target is None else (node.target, *node.args)
     low = scope.value(of)
     match at:
-        case Literal(str() as key) if node.function == "_[_]":
+        case Literal(str() as key) if node.function == "_[_]" and not low.optional:
             return field(low, key)
     by = scope.value(at)
-    name = "cel.index.2" if node.function == "_[_]" else "cel.index_optional.2"
-    made = over(ir.Invoke(name, (low.expr, by.expr)), low, by, cost=1 - by.root)
-    return attribute(made, low)
-
-
-__all__ = ["Node", "field", "index", "named", "select"]
+    if node.function == "_[?_]" or low.optional:
+        return _optional_step(low, "cel.index_optional.2", by)
+    return attribute(over(ir.Invoke("cel.index.2", (low.expr, by.expr)), low, by, cost=1 - by.root), low)

@@ -48,7 +48,8 @@ class Low:
 
     ``cost``: units that evaluating it surely adds and that nothing has charged yet. ``boolean``: the value is a bool or
     an error; ``sound``: it is no error. ``attribute``: an ident, select, index or choice, on which a step costs no more
-    than itself; ``root`` is the unit for its ident, which a choice or an index around it does not count (cel-go).
+    than itself; ``optional``: made by an optional step, so that what follows counts only where there is something;
+    ``root`` is the unit for its ident, which a choice or an index around it does not count (cel-go).
     ``deep``, ``nest``, ``loops``: how many nodes, blocks and loops it holds around one another; ``layers``: how many
     lists, maps and optional values its value may have around what the input holds.
     """
@@ -58,6 +59,7 @@ class Low:
     boolean: bool = False
     sound: bool = False
     attribute: bool = False
+    optional: bool = False
     root: int = 0
     deep: int = 1
     nest: int = 0
@@ -82,6 +84,7 @@ def over(
         cost + sum(p.cost for p in parts),
         boolean,
         sound,
+        False,
         False,
         0,
         deep + max((p.deep for p in parts), default=0),
