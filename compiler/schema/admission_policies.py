@@ -357,11 +357,13 @@ class _Reader:
                 span = doc.spans.span(f"{at}/operations/{i}")
                 self.reporter.error("T0204", span, f'"{operation}" is no operation', " or ".join(_OPERATIONS))
         kinds: list[str] = []
+        own: list[str] = []
         unknown: list[str] = []
         guessed: list[str] = []
         for i, resource in enumerate(rule.get("resources") or ()):
-            found = self.kinds(groups, versions, resource, equivalent)
+            found, places = self.kinds(groups, versions, resource, equivalent)
             kinds += found
+            own += places
             if not found:
                 plural, _, sub = resource.partition("/")
                 unknown.append(plural)
@@ -373,37 +375,40 @@ class _Reader:
             "pointer": at,
             **selectors,
         }
-        own = () if "*" in groups else tuple(groups)
         scope = _SCOPES.get(rule.get("scope") or "*", "")
         made = []
         if kinds:
-            made.append(Filter(kinds=tuple(dict.fromkeys(kinds)), resource_rule=ResourceRule(own, (), scope), **common))
+            exact = () if "*" in own else tuple(dict.fromkeys(own))
+            made.append(
+                Filter(kinds=tuple(dict.fromkeys(kinds)), resource_rule=ResourceRule(exact, (), scope), **common)
+            )
         if unknown:
-            guess = ResourceRule(own, tuple(unknown), scope)
+            guess = ResourceRule(() if "*" in groups else tuple(groups), tuple(unknown), scope)
             made.append(Filter(kinds=tuple(dict.fromkeys(guessed)), resource_rule=guess, **common))
         return made
 
-    def kinds(self, groups: list[str], versions: list[str], resource: str, equivalent: bool) -> list[str]:
+    def kinds(
+        self, groups: list[str], versions: list[str], resource: str, equivalent: bool
+    ) -> tuple[list[str], list[str]]:
         """The kind selectors of what a resource (``pods``, ``pods/status``, ``pods/*``, ``*``, ``*/scale``) names in
-        groups and versions. ``equivalent``: a resource in another version than those is the same one."""
+        groups and versions, and the groups of these kinds, letter by letter.
+
+        ``equivalent``: a resource in another version than those is the same one.
+        """
         plural, _, sub = resource.partition("/")
         if plural == "*":
             both = ["*", "*/*"] if sub == "*" else [f"*/{sub}" if sub else "*"]
-            return [place for kind in both for place in _places(groups, versions, kind)]
+            return [place for kind in both for place in _places(groups, versions, kind)], groups
+        named = [i for i in self.schemas.resources() if i.plural == plural and any(g in ("*", i.group) for g in groups)]
+        exact = [i for i in named if any(v in ("*", i.version) for v in versions)]
         found = []
-        for info in self.schemas.resources():
-            if info.plural != plural or not any(g in ("*", info.group) for g in groups):
-                continue
-            if not equivalent and not any(v in ("*", info.version) for v in versions):
-                continue
+        for info in named if exact and equivalent else exact:
             base = f"{info.group or '*'}/{info.version}/{info.kind}"
             if sub in ("", "*"):
                 found.append(base)
             if sub:
                 found += [f"{base}/{name}" for name in info.subresources if sub in ("*", name)]
-        if not any(v in ("*", i.version) for i in self.schemas.resources() for v in versions if i.plural == plural):
-            return []
-        return found
+        return found, [info.group for info in exact]
 
     def unknown(self, doc: Document, groups: list[str], resource: str, at: str) -> None:
         plural = resource.partition("/")[0]

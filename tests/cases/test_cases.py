@@ -16,6 +16,8 @@ from tests.reference import Result, evaluate
 from tests.reference.query import equal
 
 CASES = list(cases())
+PRODUCT_ONLY = ("admission",)
+"""Topics that the reference evaluator does not read."""
 
 
 def by_reference(case: Case) -> list[Result]:
@@ -60,8 +62,15 @@ def test_there_are_cases() -> None:
     assert len({case.id for case in CASES}) == len(CASES), "two cases share a name"
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", CASES, ids=[case.id for case in CASES])
+RUNS = [
+    pytest.param(case, engine, id=f"{case.id}-{engine}")
+    for case in CASES
+    for engine in ENGINES
+    if engine != "reference" or case.id.partition("/")[0] not in PRODUCT_ONLY
+]
+
+
+@pytest.mark.parametrize(("case", "engine"), RUNS)
 def test_case(case: Case, engine: str) -> None:
     before = copy.deepcopy((case.resource, case.old))
     results = ENGINES[engine](case)

@@ -70,13 +70,11 @@ def groups(kind: Value, wanted: Value) -> bool:
 
 
 def plurals(kind: Value, wanted: Value) -> bool:
-    """Whether the kind is one that is usually called by one of the plurals (Kubernetes guesses by the same rule)."""
+    """Whether one of the plurals is an English plural of the kind, in lower case as resources are."""
     if type(kind) is not list or len(kind) != 4 or type(wanted) is not list:
         return False
     name = _text(kind[2]).lower()
-    if name.endswith("s"):
-        return name + "es" in wanted
-    return (name[:-1] + "ies" if name.endswith("y") else name + "s") in wanted
+    return any(plural in wanted for plural in (name + "s", name + "es", name.removesuffix("y") + "ies", name))
 
 
 def roles(actual: Value, wanted: Value) -> bool:

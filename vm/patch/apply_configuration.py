@@ -15,12 +15,15 @@ from vm.cel.native import native
 from vm.cel.values import Record
 from vm.fuel import measure
 from vm.host import Meter
+from vm.intrinsics.text import json_text
 from vm.patch import json6902
-from vm.values import Err, Value, canonical_key, size
+from vm.values import MISSING, Err, Value, canonical_key, size
 
 ROOT: Final = "Object"
 _PATCH: Final = "JSONPatch"
 _LITERAL: Final[dict[str, Any]] = {}
+_DEFAULTS: Final = {"protocol": "TCP"}
+"""Of the keys of Kubernetes' list maps the one that has a default."""
 
 
 def apply_configuration(meter: Meter, resource: Value, configuration: Value, shape: Value) -> Value:
@@ -36,6 +39,10 @@ def apply_configuration(meter: Meter, resource: Value, configuration: Value, sha
     patch = native(configuration)
     if type(patch) is Err:
         return patch
+    wrong = "\n  ".join(_unmergeable(patch, shape, ""))
+    if wrong:
+        text = "error applying patch: failed to convert patch object to typed object: "
+        return Err("patch", text + (f"errors:\n  {wrong}" if "\n" in wrong else wrong))
     atomics = list(_atomics(patch, shape, ""))
     if atomics:
         listed = ", ".join(atomics)
@@ -108,45 +115,96 @@ def _atomics(patch: Value, shape: Value, path: str) -> Iterator[str]:
             yield from _atomics(value, shape.get("item", _LITERAL), f"{path}[{i}]")
 
 
+def _unmergeable(patch: Value, shape: Value, path: str) -> Iterator[str]:
+    """What makes lists of a configuration unfit to be merged: elements without keys, or with the same keys twice."""
+    if type(patch) is dict:
+        for key, value in patch.items():
+            yield from _unmergeable(value, _inner(shape, key), f"{path}.{key}")
+    elif type(patch) is list and shape.get("list") in ("set", "map"):
+        keys = shape.get("keys") or []
+        seen: set[Any] = set()
+        for i, element in enumerate(patch):
+            if element is None:
+                without = "associative list without keys has an element that's an explicit null"
+                with_keys = "associative list with keys may not have a null element"
+                yield f"{path}: element {i}: {with_keys if keys else without}"
+            elif keys and type(element) is not dict:
+                yield f"{path}: element {i}: associative list with keys may not have non-map elements"
+            elif keys and not any(k in element or k in _DEFAULTS for k in keys):
+                named = " ".join(map(json_text, keys))
+                yield (
+                    f"{path}: element {i}: associative list with keys has an element that omits all key fields "
+                    f"[{named}] (and doesn't have default values for any key fields)"
+                )
+            elif (identity := _identity(element, shape)) in seen:
+                yield f"{path}: duplicate entries for key {_shown(element, keys)}"
+            else:
+                seen.add(identity)
+                yield from _unmergeable(element, shape.get("item", _LITERAL), path + _shown(element, keys))
+
+
+def _shown(element: Value, keys: list[str]) -> str:
+    """An element of a list as paths name it: ``[name="a"]``, of a set ``[="a"]``."""
+    if not keys:
+        return f"[={json_text(element)}]"
+    given = ((k, element.get(k, _DEFAULTS.get(k))) for k in sorted(keys))
+    return f"[{','.join(f'{k}={json_text(v)}' for k, v in given if v is not None)}]"
+
+
 def _merge(live: Value, patch: Value, shape: Value) -> Value:
     if type(live) is dict and type(patch) is dict and shape.get("atomic") is not True:
         merged = dict(live)
         for key, value in patch.items():
             merged[key] = _merge(live[key], value, _inner(shape, key)) if key in live else value
         return merged
-    if type(live) is list and type(patch) is list and shape.get("list") in ("set", "map"):
-        return _merge_list(live, patch, shape)
+    if type(live) is list and shape.get("list") in ("set", "map"):
+        if type(patch) is list:
+            return _merge_list(live, patch, shape)
+        # A null says nothing about a list that merges.
+        return live if patch is None else patch
     return patch
 
 
 def _merge_list(live: list[Value], patch: list[Value], shape: Value) -> list[Value]:
-    """Elements by identity (a set: the value, a map: its keys). Those of the object alone stay where they are; at the
-    place of one that both have come the patch's elements up to it, in the patch's order; its new ones end the list."""
-    keys, item = shape.get("keys") or [], shape.get("item", _LITERAL)
-    ours = [_identity(x, keys) for x in live]
-    theirs = [_identity(x, keys) for x in patch]
-    there = dict(zip(reversed(ours), reversed(live), strict=True))
+    """Elements by identity (a set: the value, a map: its keys), in an order that keeps that of both lists where they
+    agree, and the patch's where they do not.
+
+    An element of the object alone stays before whatever comes next. One that both have waits for its turn in the
+    patch. Elements that the object has twice are not merged: the patch's takes their place (server-side apply).
+    """
+    item = shape.get("item", _LITERAL)
+    ours = [_identity(x, shape) for x in live]
+    theirs = [_identity(x, shape) for x in patch]
     wanted = set(theirs)
     out: list[Value] = []
-    done = 0
-
-    def lay(until: int) -> None:
-        for n in range(done, until):
-            out.append(_merge(there[theirs[n]], patch[n], item) if theirs[n] in there else patch[n])
-
+    there: dict[Any, Value] = {}
     for identity, element in zip(ours, live, strict=True):
+        there[identity] = MISSING if identity in there else element
+    turns = [identity for identity in theirs if identity in there]
+    turn = done = 0
+    for identity, element in zip(ours, live, strict=True):
+        until = done
         if identity not in wanted:
             out.append(element)
-            continue
-        shared = next((n for n in range(done, len(theirs)) if theirs[n] in there), None)
-        if shared is not None and theirs[shared] == identity:
-            lay(shared + 1)
-            done = shared + 1
-    lay(len(patch))
+        elif turn < len(turns) and turns[turn] == identity:
+            until = theirs.index(identity, done) + 1
+            turn += 1
+        elif turn == len(turns) and done < len(patch):
+            # The second of two that the patch has replaced lets the next of the patch pass (structured-merge-diff).
+            until = done + 1
+        out += [_laid(there, theirs[n], patch[n], item) for n in range(done, until)]
+        done = until
+    out += [_laid(there, theirs[n], patch[n], item) for n in range(done, len(patch))]
     return out
 
 
-def _identity(element: Value, keys: list[str]) -> Any:
+def _laid(there: dict[Any, Value], identity: Any, element: Value, item: Value) -> Value:
+    old = there.get(identity, MISSING)
+    return element if old is MISSING else _merge(old, element, item)
+
+
+def _identity(element: Value, shape: Value) -> Any:
+    keys = shape.get("keys")
     if keys and type(element) is dict:
-        return tuple(canonical_key(element.get(k)) for k in keys)
+        return tuple(canonical_key(element.get(k, _DEFAULTS.get(k))) for k in keys)
     return canonical_key(element)
