@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
-from fractions import Fraction
+from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from tests.reference.cel_values import CelError, V, no_overload
+from tests.reference.cel_values import CelError, Unknown, V, no_overload
 
 INT = (-(1 << 63), (1 << 63) - 1)
 UINT = (0, (1 << 64) - 1)
@@ -126,7 +126,7 @@ def go_double(x: float) -> str:
     if not all_digits:
         return sign + "0"
     power = point - 1
-    if power < -4 or power >= 21:
+    if power < -4 or power >= 6:
         mantissa = all_digits[0] + ("." + all_digits[1:] if len(all_digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
     if point <= 0:
@@ -161,10 +161,8 @@ def to_string(a: V) -> V:
         case "timestamp":
             return ("string", timestamp_text(a[1]))
         case "duration":
-            text = format(Fraction(abs(a[1]), SECOND).numerator, "d") if a[1] % SECOND == 0 else None
-            if text is None:
-                whole, rest = divmod(abs(a[1]), SECOND)
-                text = f"{whole}.{rest:09d}".rstrip("0")
+            text = format(Decimal(repr(abs(a[1]) / SECOND)), "f")
+            text = text.rstrip("0").rstrip(".") if "." in text else text
             return ("string", f"{'-' if a[1] < 0 else ''}{text}s")
     raise no_overload()
 
@@ -264,7 +262,8 @@ def part(read: Callable[[datetime, int], int], of_duration: Callable[[int], int]
         try:
             local = (EPOCH + timedelta(seconds=seconds)).astimezone(_zone(zone[1]))
         except OverflowError:
-            raise CelError("range") from None
+            # Beyond the years that Python's calendar has, which an offset may lead to.
+            raise Unknown from None
         return ("int", read(local, rest))
 
     return getter

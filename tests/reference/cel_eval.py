@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
-from tests.reference.cel_functions import FUNCTIONS, construct, index, unary_not
+from tests.reference.cel_functions import FUNCTIONS, construct, index, sort_by, unary_not
 from tests.reference.cel_parse import Node, parse, qualified
-from tests.reference.cel_values import CelError, V, find, no_overload
+from tests.reference.cel_values import CelError, Unknown, V, find, no_overload
 
 _TYPES = {
     "bool": "bool",
@@ -30,6 +30,7 @@ _TYPES = {
     "google.protobuf.Duration": "google.protobuf.Duration",
     "optional_type": "optional_type",
 }
+_NAMESPACES = ("cel", "math", "strings", "lists", "sets", "base64", "regex", "optional", "format", "jsonpatch", "ip")
 
 
 class Names:
@@ -135,9 +136,9 @@ def _field(of: V, name: str, *, optional: bool = False) -> V:
     """``of.name``; with ``optional`` an optional, none where the key is not there."""
     if of[0] == "optional" and not optional:
         return of if of[1] is None else _field(of[1], name, optional=True)
-    if of[0] != "map":
+    if of[0] == "list":
         raise CelError("overload")
-    value = find(of, ("string", name))
+    value = find(of, ("string", name)) if of[0] == "map" else None
     if optional:
         return ("optional", value)
     if value is None:
@@ -181,7 +182,7 @@ def _list(items: list[tuple[bool, Node]], names: Names) -> V:
         value = run(item, names)
         if optional:
             if value[0] != "optional":
-                raise no_overload()
+                raise CelError("argument")
             if value[1] is None:
                 continue
             value = value[1]
@@ -195,7 +196,7 @@ def _map(entries: list[tuple[bool, Node, Node]], names: Names) -> V:
         key, value = run(key_node, names), run(value_node, names)
         if optional:
             if value[0] != "optional":
-                raise no_overload()
+                raise CelError("argument")
             if value[1] is None:
                 continue
             value = value[1]
@@ -205,7 +206,7 @@ def _map(entries: list[tuple[bool, Node, Node]], names: Names) -> V:
 
 def _put(found: list[tuple[V, V]], key: V, value: V) -> None:
     if key[0] not in ("bool", "int", "uint", "string"):
-        raise CelError("key_type")
+        raise CelError("argument")
     if find(("map", found), key) is not None:
         raise CelError("duplicate_key")
     found.append((key, value))
@@ -235,13 +236,15 @@ def _call(node: Node, names: Names) -> V:
         name = f"{space}.{function}"
         if name in FUNCTIONS:
             return _apply(name, [run(a, names) for a in args])
+        if space in _NAMESPACES:
+            raise Unknown
     if target is not None and function in ("or", "orValue"):
         return _or(function, run(target, names), args[0], names)
     operands = [run(n, names) for n in ([target] if target is not None else []) + args]
     if function == "!":
         return unary_not(operands[0])
     if function not in FUNCTIONS:
-        raise CelError("unknown_function")
+        raise Unknown
     return _apply(function, operands)
 
 
@@ -257,7 +260,7 @@ def _apply(name: str, operands: list[V]) -> V:
 def _or(function: str, of: V, other: Node, names: Names) -> V:
     """The other side of ``or`` and ``orValue`` is evaluated only when it is needed."""
     if of[0] != "optional":
-        raise no_overload()
+        return of
     if of[1] is not None:
         return of if function == "or" else of[1]
     return run(other, names)
@@ -404,9 +407,9 @@ def _has(target: None, args: list[Node], names: Names) -> V | None:
         if of[1] is None:
             return ("bool", False)
         of = of[1]
-    if of[0] != "map":
+    if of[0] == "list":
         raise CelError("overload")
-    return ("bool", find(of, ("string", node[2])) is not None)
+    return ("bool", of[0] == "map" and find(of, ("string", node[2])) is not None)
 
 
 def _bind(target: Node, args: list[Node], names: Names) -> V | None:
@@ -428,6 +431,16 @@ def _opt(flat: bool) -> Callable[..., V | None]:
         return value if flat else ("optional", value)
 
     return macro
+
+
+def _sort_by(target: Node, args: list[Node], names: Names) -> V | None:
+    if run(target, names)[0] != "list":
+        raise no_overload()
+    rounds = _rounds(target, args[:1], names)
+    if rounds is None:
+        return None
+    keyed = [(run(args[1], inner), inner[args[0][1]]) for inner in rounds]
+    return ("list", sort_by(keyed))
 
 
 def _extreme(function: str) -> Callable[..., V | None]:
@@ -459,6 +472,7 @@ _MACROS: dict[tuple[str, bool, int], Callable[..., V | None]] = {
     ("transformMap", True, 4): _as("map", _each(_keep_entry, 2, predicate=True)),
     ("transformMapEntry", True, 3): _as("map", _each(_keep_map, 2, predicate=False)),
     ("transformMapEntry", True, 4): _as("map", _each(_keep_map, 2, predicate=True)),
+    ("sortBy", True, 2): _sort_by,
     ("optMap", True, 2): _opt(flat=False),
     ("optFlatMap", True, 2): _opt(flat=True),
     **{("greatest", True, n): _extreme("math.greatest") for n in range(1, 12)},

@@ -19,11 +19,11 @@ _SUFFIXES = {
     **{unit + "i": Fraction(1024 ** (n + 1)) for n, unit in enumerate("KMGTPE")},
 }
 _QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+)|(n|u|m|k|Ki|[MGTPE]i?)?)", re.ASCII)
-_LARGEST = (1 << 63) - 1
 
 
 def parse(text: str) -> Fraction | None:
-    """The value of a quantity's text, rounded up to whole billionths as the API server keeps it."""
+    """The value of a quantity's text, rounded up to whole billionths as the API server keeps it. Whether it is an
+    integer depends on how the API server holds it, which is left out here."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
@@ -31,7 +31,6 @@ def parse(text: str) -> Fraction | None:
     value *= Fraction(10) ** int(match[3]) if match[3] else _SUFFIXES[match[4] or ""]
     scaled = value * 10**9
     rounded = Fraction(-((-scaled.numerator) // scaled.denominator), 10**9)
-    rounded = min(rounded, Fraction(_LARGEST))
     return -rounded if match[1] == "-" else rounded
 
 
@@ -61,21 +60,6 @@ def quantities(work: Callable[[Fraction, Fraction], Any], kind: str) -> Callable
         return (kind, work(a[1], b[1]))
 
     return call
-
-
-def of_quantity(work: Callable[[Fraction], V]) -> Callable[[V], V]:
-    def call(a: V) -> V:
-        if a[0] != "quantity":
-            raise no_overload()
-        return work(a[1])
-
-    return call
-
-
-def _whole(x: Fraction) -> V:
-    if x.denominator != 1 or abs(x) > _LARGEST:
-        raise CelError("argument")
-    return ("int", int(x))
 
 
 def is_ip(a: V) -> V:
@@ -111,9 +95,6 @@ QUANTITIES: dict[str, Callable[..., V]] = {
     "compareTo": quantities(lambda a, b: (a > b) - (a < b), "int"),
     "add": quantities(lambda a, b: a + b, "quantity"),
     "sub": quantities(lambda a, b: a - b, "quantity"),
-    "isInteger": of_quantity(lambda x: ("bool", x.denominator == 1 and abs(x) <= _LARGEST)),
-    "asInteger": of_quantity(_whole),
-    "asApproximateFloat": of_quantity(lambda x: ("double", float(x))),
     "isIP": is_ip,
     "isCIDR": is_cidr,
 }

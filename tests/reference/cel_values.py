@@ -20,6 +20,10 @@ class CelError(Exception):
         self.code = code
 
 
+class Unknown(Exception):
+    """A function or type that this evaluator does not know: not an error of the expression, and so never absorbed."""
+
+
 NUMBERS = ("int", "uint", "double")
 NAMES = {
     "null": "null_type",
@@ -80,12 +84,13 @@ def find(m: V, key: V) -> V | None:
     return None
 
 
-def compare(a: V, b: V) -> int | None:
-    """-1, 0 or 1; None where NaN takes part. Raises for values without an order."""
+def compare(a: V, b: V) -> int:
+    """-1, 0 or 1. Raises for values without an order; NaN is one of them, as cel-go has it (the specification leaves
+    it open)."""
     if a[0] in NUMBERS and b[0] in NUMBERS:
         x, y = numbers(a, b)
         if x != x or y != y:
-            return None
+            raise CelError("argument")
         return (x > y) - (x < y)
     if a[0] != b[0] or a[0] not in ("bool", "string", "bytes", "timestamp", "duration"):
         raise no_overload()

@@ -50,7 +50,7 @@ def to_reference(value: Value) -> V:
 def _opaque(value: Value) -> V:
     name = type_name(value)
     if name == "kubernetes.Quantity":
-        return ("quantity", Fraction(str(value.amount)))
+        return ("quantity", value.amount * Fraction(10) ** value.exponent)
     return (name, str(value))
 
 
