@@ -22,6 +22,14 @@ Run: TypeAlias = Callable[[int, dict[str, Any], Meter], Any]
 WHOLE_ROOT: Final = frozenset({"text.substitute", "jmes.root"})
 """Intrinsics through which code sees the root as a whole."""
 
+COST_LIMIT: Final = 1_000_000
+COST_BUDGET: Final = 10_000_000
+"""What one CEL expression may cost, and all of a rule together, in the API server's units (its own limits)."""
+
+CEL_FUEL: Final = 25
+"""How many times the fuel of another rule one with CEL expressions has: their budget of 10,000,000 units comes to
+23,000,000 of fuel where it goes into loops, and to half a second on tier 2."""
+
 FUEL: Final = 1_000_000
 """Fuel of one rule, each with a meter of its own."""
 
@@ -228,13 +236,17 @@ def _policy_info(policy: Policy) -> PolicyInfo:
 
 
 def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tuple[Exemption, Run]]) -> RulePlan:
-    params = rule.meta.get("params")
+    cost, params = rule.meta.get("cel"), rule.meta.get("params")
     return RulePlan(
         policy=policy,
         name=rule.name,
         kind=rule.kind,
         entry=rule.entry,
-        run=run if params is None else for_each(run, params, policy.namespace),
+        run=run
+        if cost is None
+        else rationed(run)
+        if params is None
+        else for_each(rationed(run), params, policy.namespace),
         action=_action(rule.meta.get("failureAction")),
         overrides=tuple(rule.meta.get("overrides") or ()),
         allow_existing=rule.meta.get("allowExistingViolations") is not False,
@@ -266,13 +278,30 @@ def _action(value: Any) -> str | None:
     return {"enforce": "Enforce", "audit": "Audit"}.get(value.lower())
 
 
+def rationed(run: Run) -> Run:
+    """The code of a rule that CEL expressions make: what they cost decides, as in the API server, and fuel only where
+    that counts too little."""
+
+    def evaluate(entry: int, root: dict[str, Any], meter: Meter) -> Any:
+        fuel = meter.limit
+        meter.limit = meter.left = fuel * CEL_FUEL
+        meter.cost_limit, meter.budget, meter.spent = COST_LIMIT, COST_BUDGET, 0
+        try:
+            return run(entry, root, meter)
+        finally:
+            meter.limit = fuel
+
+    return evaluate
+
+
 def compared(first: Run, second: Run, mismatches: Mismatches) -> Run:
     """Runs both tiers, counts where they differ in outcome or fuel, and answers with the first's."""
 
     def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
-        start = meter.left
+        start, spent = meter.left, meter.spent
         answer = first(entry, root, meter)
-        other_meter = Meter(meter.limit)
+        other_meter = Meter(meter.limit, cost_limit=meter.cost_limit, budget=meter.budget)
+        other_meter.spent = spent
         other_meter.left = start
         other = second(entry, root, other_meter)
         mismatches.compared += 1
