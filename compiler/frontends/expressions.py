@@ -34,7 +34,11 @@ ROOTS: Final[Mapping[str, Path]] = {
     "params": ("$params",),
 }
 """Where the variables of an admission rule lie in the root."""
-AUTHORIZERS: Final[Mapping[str, ir.Expr]] = {}
+_AUTHORIZER: Final = ir.Invoke("cel.authz.authorizer.1", (ir.Load(("$request", "userInfo")),))
+AUTHORIZERS: Final[Mapping[str, ir.Expr]] = {
+    "authorizer": _AUTHORIZER,
+    "authorizer.requestResource": ir.Invoke("cel.authz.requestResource.2", (_AUTHORIZER, ir.Load(("$request",)))),
+}
 """The values that ask whether the user may do something."""
 
 _VARIABLES: Final = "variables"

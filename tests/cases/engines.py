@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 from compiler import CompileResult, Options, compile_policies, load_documents
 from compiler.diagnostics import Reporter
+from runtime.cli.offline import Offline
 from runtime.engine import Engine
+from runtime.host import KEY as HOST
 from runtime.policyset import PolicySet
 from runtime.request import Request, UserInfo
 from tests.reference import Result
@@ -52,6 +54,8 @@ def run_product(
     user: dict[str, Any] | None = None,
     namespace_labels: dict[str, str] | None = None,
     values: dict[str, Any] | None = None,
+    params: tuple[dict[str, Any], ...] = (),
+    namespace_object: dict[str, Any] | None = None,
 ) -> list[Result]:
     """Mutations, then validations of what they made. Raises :class:`Refused`."""
     engine = Engine(_loaded(json.dumps(policies), level, tier))
@@ -61,8 +65,10 @@ def run_product(
         old,
         user=None if user is None else _user(user),
         namespace_labels=namespace_labels,
+        namespace_object=namespace_object,
         values=values,
     )
+    request.root[HOST] = Offline(params)
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
         request = request.patched(mutated.patched)

@@ -12,6 +12,8 @@ A file has ``note``, the policy, and ``cases``::
       user: {userInfo: ..., roles: [...], clusterRoles: [...]}
       namespaceLabels: {...}
       values: {name: value}              # context variables
+      params: [objects]                  # what CEL rules may see as params
+      namespaceObject: {...}             # the Namespace; without it its name and labels
       expect: {rule: pass}               # status, or {status, message, patched}
 
 ``rule`` stands for a ClusterPolicy ``case`` with that one rule, named ``r`` and matching Pods where it does not say.
@@ -48,6 +50,8 @@ class Case:
     user: dict[str, Any] | None = None
     namespace_labels: dict[str, str] | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    params: tuple[dict[str, Any], ...] = ()
+    namespace_object: dict[str, Any] | None = None
 
 
 class _Loader(yaml.CSafeLoader):
@@ -79,6 +83,8 @@ def cases() -> Iterator[Case]:
                 user=case.get("user"),
                 namespace_labels=case.get("namespaceLabels"),
                 values=case.get("values") or {},
+                params=tuple(case.get("params") or ()),
+                namespace_object=case.get("namespaceObject"),
             )
 
 

@@ -16,7 +16,7 @@ from tests.reference import Result, evaluate
 from tests.reference.query import equal
 
 CASES = list(cases())
-PRODUCT_ONLY = ("admission",)
+PRODUCT_ONLY = ("admission", "cel")
 """Topics that the reference evaluator does not read."""
 
 
@@ -44,6 +44,8 @@ def by_product(level: int, tier: Any) -> Callable[[Case], list[Result]]:
             user=case.user,
             namespace_labels=case.namespace_labels,
             values=case.values,
+            params=case.params,
+            namespace_object=case.namespace_object,
         )
 
     return run

@@ -220,10 +220,11 @@ def _attributes(of: ResourceCheck, verb: str) -> dict[str, Value]:
 
 def decision(reply: Value) -> Value:
     """What ``check`` gives: the decision of the host's reply, a JSON map of ``allowed``, ``denied``, ``reason`` and
-    ``error``. A reply with an error, one that is an ``Err`` and one of another form is a decision that failed: the API
-    server lets expressions ask ``errored()`` too."""
+    ``error``. A reply with an error and one of another form is a decision that failed: the API server lets expressions
+    ask ``errored()`` too. One that is an ``Err`` is no decision: nobody could be asked, and an expression that forbids
+    what is allowed must not hold for that."""
     if type(reply) is Err:
-        return Decision(failed=True, error=reply.text)
+        return reply
     if type(reply) is not dict:
         return _NO_REPLY
     problem = _text(reply.get("error")) or _text(reply.get("evaluationError"))
