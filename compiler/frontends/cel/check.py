@@ -31,20 +31,18 @@ from compiler.frontends.cel.ast import (
 from compiler.frontends.cel.checked import Checked, Constant, LoopVar, Problem, Variable
 from compiler.frontends.cel.env import Env
 from compiler.frontends.cel.formats import format_problems
-from compiler.frontends.cel.overloads import MAP_INSERT, Match, Signature, index, resolve
+from compiler.frontends.cel.overloads import MAP_INSERT, Signature, index
 from compiler.frontends.cel.resolve import Names, candidates, is_rooted, qualified, value_type
+from compiler.frontends.cel.resolver import Resolver, in_words, short
 from compiler.frontends.cel.soft import hard, has_soft, merged, schema, settled, softened
-from compiler.frontends.cel.suggest import elsewhere, nearest, overload_help
+from compiler.frontends.cel.suggest import elsewhere, nearest
 from compiler.frontends.cel.types import (
     BOOL,
-    DOUBLE,
     DYN,
     ERROR,
     INT,
-    INT_OR_STRING,
     OPTIONAL,
     QUANTITY_TEXT,
-    UINT,
     WELL_KNOWN,
     ListOf,
     MapOf,
@@ -59,16 +57,10 @@ from compiler.frontends.cel.types import (
     format_type,
     optional_of,
 )
-from compiler.frontends.cel.unify import Unifier, is_dyn, is_dyn_or_error, most_general, parts
+from compiler.frontends.cel.unify import Unifier, is_dyn, is_dyn_or_error, most_general
 from vm.cel.library import Function
 
 _LOGIC: Final = ("_&&_", "_||_")
-_BRANCHES: Final = frozenset({"_?_:_", "or", "orValue"})
-"""Calls that give one of their operands: where a schema says that these are of different types, nothing is amiss."""
-
-_EQUAL: Final = {"_==_": "false", "_!=_": "true", "@in": "false"}
-_NUMBERS: Final = (INT, UINT, DOUBLE)
-
 _MACROS: Final = {"math.@max": "math.greatest", "math.@min": "math.least"}
 """Functions by the names that people write."""
 
@@ -109,6 +101,7 @@ class _Checker:
         "names",
         "namespaced",
         "problems",
+        "resolver",
         "scopes",
         "structs",
         "types",
@@ -127,6 +120,7 @@ class _Checker:
         self.structs: dict[int, str] = {}
         self.namespaced: set[int] = set()
         self.problems: list[Problem] = []
+        self.resolver = Resolver(self.unify, self.problems)
 
     # What every kind of node goes through.
 
@@ -159,9 +153,6 @@ class _Checker:
     def _now(self, t: Type) -> Type:
         """A type with what is known by now of its variables."""
         return settled(self.unify.substitute(t))
-
-    def _show(self, t: Type) -> str:
-        return format_type(self.unify.substitute(hard(t), to_dyn=True))
 
     def _error(self, kind: str, at: Span, message: str, expected: str = "", help: str = "") -> Type:
         self.problems.append(Problem(kind, message, at, "error", expected, help))
@@ -249,7 +240,7 @@ class _Checker:
                     # Objects without fields to cel-go, not opaque types.
                     self._error("field", n.at, f"unexpected failed resolution of '{target.name}'")
                 elif not is_dyn_or_error(target):
-                    self._error("type", n.at, f"type '{self._show(target)}' does not support field selection")
+                    self._error("type", n.at, f"type '{self.resolver.show(target)}' does not support field selection")
         return optional_of(t) if lifted or n.optional else t
 
     def _is_dynamic(self, t: Soft) -> bool:
@@ -285,11 +276,11 @@ class _Checker:
                     self._warn(
                         "schema",
                         at,
-                        f"the schema of {_short(of.name)} has no field '{name}'",
+                        f"the schema of {short(of.name)} has no field '{name}'",
                         help=nearest(name, fields),
                     )
             case _ if not is_dyn(of):
-                self._warn("schema", at, f"the schema says {_said(of)} here, which has no fields")
+                self._warn("schema", at, f"the schema says {in_words(of)} here, which has no fields")
         return softened(optional_of(t)) if lifted else t
 
     # Calls.
@@ -323,7 +314,7 @@ class _Checker:
         if found is None:
             return self._undeclared_function(n)
         field = self._schema_index(n, operands[0]) if n.function in ("_[_]", "_[?_]") else None
-        match = self._resolved(n.at, found[0], found[1], operands, member, field)
+        match = self.resolver.resolved(n.at, found[0], found[1], operands, member, field)
         if match is None:
             return ERROR
         row = match.rows[0]
@@ -341,73 +332,6 @@ class _Checker:
             return None
         t = schema(self._schema_field(n.args[1].at, schema(inner), name))
         return optional_of(t) if lifted or n.function == "_[?_]" else t
-
-    def _resolved(
-        self,
-        at: Span,
-        name: str,
-        signatures: Sequence[Signature],
-        operands: Sequence[Type],
-        member: bool,
-        field: Type | None = None,
-    ) -> Match | None:
-        """The overload of a function by the plain types, with what the schema's types add to its result: ``field`` when
-        that is known already."""
-        plain = [hard(t) for t in operands]
-        match = resolve(signatures, plain, member, self.unify)
-        if match is None:
-            message = f"found no matching overload for '{name}' applied to '{self._signature(plain, member)}'"
-            expected, help = overload_help(name, signatures, [self.unify.substitute(t, True) for t in plain], member)
-            self._error("overload", at, message, expected, help)
-            return None
-        if not any(map(has_soft, operands)):
-            return match
-        if field is not None:
-            return Match(merged(match.result, field), match.rows)
-        if name == "_?_:_" and has_soft(operands[0]) and not self._fits_schema(schema(operands[0]), BOOL):
-            self._warn("schema", at, f"the schema says {_said(schema(operands[0]))} before the '?', not bool")
-        said = [schema(t) for t in operands]
-        better = self._by_schema(signatures, said, member)
-        if better is None:
-            self._misfit(at, name, said, member)
-            return match
-        return Match(merged(match.result, better.result), better.rows)
-
-    def _by_schema(self, signatures: Sequence[Signature], said: Sequence[Type], member: bool) -> Match | None:
-        """Resolve by the schema's types; no type variable is bound by it."""
-        mark, self.unify.lenient = self.unify.mark(), True
-        match = resolve(signatures, said, member, self.unify)
-        if match is not None:
-            match = Match(self.unify.substitute(match.result, to_dyn=True), match.rows)
-        self.unify.lenient = False
-        self.unify.undo(mark)
-        return match
-
-    def _misfit(self, at: Span, name: str, said: Sequence[Type], member: bool) -> None:
-        if name in _BRANCHES:
-            return
-        if name in _EQUAL:
-            left, right = said
-            if name == "@in":
-                right = right.item if isinstance(right, ListOf) else right.key if isinstance(right, MapOf) else right
-            if (left in _NUMBERS and right in _NUMBERS) or (parts(left) and parts(right)):
-                return
-            if name != "@in" or right is not said[1]:
-                verb = "never in a collection of" if name == "@in" else "never equal to"
-                what = f"{_said(left)} is {verb} {format_type(right) if name == '@in' else _said(right)}"
-                self._warn(
-                    "always_false",
-                    at,
-                    f"this is always {_EQUAL[name]}: by the schema, {what}",
-                    help="compare with a value of the same type, or convert one of them",
-                )
-                return
-        applied = self._signature(said, member)
-        self._warn("schema", at, f"by the schema, no overload for '{name}' takes '{applied}'")
-
-    def _signature(self, operands: Sequence[Type], member: bool) -> str:
-        shown = [_said_plainly(self.unify.substitute(t, to_dyn=True)) for t in operands]
-        return f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
 
     def _quantities(self, n: Call, operands: Sequence[Type], member: bool) -> Type | None:
         """The type of a call that means quantities, None where it does not."""
@@ -429,17 +353,10 @@ class _Checker:
     def _expect(self, n: Node, found: Type, wanted: Type) -> None:
         """Ask that a node is of a type; a schema that says otherwise gives a warning."""
         if not self.unify.assignable(wanted, hard(self._now(found))):
-            message = f"expected type '{format_type(wanted)}' but found '{self._show(found)}'"
+            message = f"expected type '{format_type(wanted)}' but found '{self.resolver.show(found)}'"
             self._error("type", n.at, message)
-        elif has_soft(found) and not self._fits_schema(schema(found), wanted):
-            self._warn("schema", n.at, f"the schema says {_said(schema(found))} here, not {format_type(wanted)}")
-
-    def _fits_schema(self, said: Type, wanted: Type) -> bool:
-        mark, self.unify.lenient = self.unify.mark(), True
-        fits = self.unify.assignable(said, wanted)
-        self.unify.lenient = False
-        self.unify.undo(mark)
-        return fits
+        elif has_soft(found) and not self.resolver.fits_schema(schema(found), wanted):
+            self._warn("schema", n.at, f"the schema says {in_words(schema(found))} here, not {format_type(wanted)}")
 
     # Literals of lists, maps and messages.
 
@@ -458,7 +375,7 @@ class _Checker:
         a, b = schema(before), schema(t)
         if a == b or b == QUANTITY_TEXT:
             return merged(plain, b)
-        return merged(plain, a) if a == QUANTITY_TEXT and self._fits_schema(b, a) else plain
+        return merged(plain, a) if a == QUANTITY_TEXT and self.resolver.fits_schema(b, a) else plain
 
     def _element(self, n: Node, t: Type, optional: bool) -> Type:
         """The type of what an element ``?x`` holds."""
@@ -466,7 +383,7 @@ class _Checker:
             return t
         lifted, inner = _unwrapped(self._now(t))
         if not lifted and not is_dyn(hard(inner)) and not isinstance(inner, Param):
-            shown = self._show(inner)
+            shown = self.resolver.show(inner)
             self._error("type", n.at, f"expected type 'optional_type({shown})' but found '{shown}'")
         return inner
 
@@ -501,7 +418,7 @@ class _Checker:
             case TypeOf():
                 result = self._error("type", n.at, f"'{name}' is not a message type")
             case _:
-                result = self._error("type", n.at, f"'{self._show(t)}' is not a type")
+                result = self._error("type", n.at, f"'{self.resolver.show(t)}' is not a type")
         for f in n.fields:
             self._init(name, f, self.check(f.value))
         return result
@@ -516,9 +433,8 @@ class _Checker:
         if wanted is None:
             self._error("field", f.at, f"undefined field '{f.name}'", help=nearest(f.name, fields))
         elif not self.unify.assignable(wanted, hard(t)):
-            message = (
-                f"expected type of field '{f.name}' is '{self._show(wanted)}' but provided type is '{self._show(t)}'"
-            )
+            given = f"but provided type is '{self.resolver.show(t)}'"
+            message = f"expected type of field '{f.name}' is '{self.resolver.show(wanted)}' {given}"
             self._error("type", f.at, message)
 
     # Macros.
@@ -543,10 +459,10 @@ class _Checker:
             case _ if is_dyn_or_error(said):
                 return DYN, DYN
             case _ if soft:
-                self._warn("schema", n.over.at, f"the schema says {_said(said)} here, which has no elements")
+                self._warn("schema", n.over.at, f"the schema says {in_words(said)} here, which has no elements")
                 return DYN, DYN
             case _:
-                message = f"expression of type '{self._show(of)}' cannot be range of a comprehension"
+                message = f"expression of type '{self.resolver.show(of)}' cannot be range of a comprehension"
                 self._error("type", n.over.at, f"{message} (must be list, map, or dynamic)")
                 return ERROR, ERROR
         return (softened(pair[0]), softened(pair[1])) if soft else pair
@@ -580,7 +496,7 @@ class _Checker:
                 return MapOf(first, then)
             case "transform_map_entry":
                 empty = MapOf(self.unify.fresh(), self.unify.fresh())
-                match = self._resolved(n.at, "cel.@mapInsert", MAP_INSERT, [empty, then], False)
+                match = self.resolver.resolved(n.at, "cel.@mapInsert", MAP_INSERT, [empty, then], False)
                 return ERROR if match is None else match.result
             case _:
                 return DYN
@@ -591,7 +507,7 @@ class _Checker:
         if said is None:
             return
         if not self.unify.assignable(hard(where), BOOL):
-            applied = self._signature([hard(where), hard(result), hard(result)], False)
+            applied = self.resolver.signature([hard(where), hard(result), hard(result)], False)
             self._error("overload", n.at, f"found no matching overload for '_?_:_' applied to '{applied}'")
         elif has_soft(where):
             self._expect(said, where, BOOL)
@@ -613,14 +529,14 @@ class _Checker:
             elif not is_dyn_or_error(plain):
                 inner = ERROR
                 for name in ("hasValue", "value"):
-                    applied = self._signature([plain], True)
+                    applied = self.resolver.signature([plain], True)
                     self._error("overload", n.at, f"found no matching overload for '{name}' applied to '{applied}'")
         with self._scope({n.var: (inner, LoopVar(n.id, 0))}):
             then = self._now(self.check(n.then))
         if not n.flat:
             return optional_of(then)
         none = optional_of(self.unify.fresh())
-        match = self._resolved(n.at, "_?_:_", self.index["_?_:_"], [BOOL, then, none], False)
+        match = self.resolver.resolved(n.at, "_?_:_", self.index["_?_:_"], [BOOL, then, none], False)
         return ERROR if match is None else match.result
 
 
@@ -633,31 +549,3 @@ def _unwrapped(t: Type) -> tuple[bool, Type]:
             return True, softened(of)
         case _:
             return False, t
-
-
-def _short(name: str) -> str:
-    """The name of a schema without its package: ``Container``."""
-    return name.rpartition(".")[2]
-
-
-def _said(t: Type) -> str:
-    """A schema's type in words of the user."""
-    match t:
-        case Object(name):
-            return f"an object ({_short(name)})" if name else "an object"
-        case ListOf():
-            return "a list"
-        case MapOf():
-            return "a map"
-        case _ if t in (QUANTITY_TEXT, INT_OR_STRING):
-            return "a quantity" if t == QUANTITY_TEXT else "a number or a string"
-        case _:
-            return _article(format_type(t))
-
-
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "aeio" else f"a {word}"
-
-
-def _said_plainly(t: Type) -> str:
-    return "quantity" if t == QUANTITY_TEXT else format_type(t)
