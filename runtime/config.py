@@ -87,6 +87,7 @@ class Settings:
     identity: str = ""
     log_format: str = "text"
     verbosity: int = 2
+    cel_strict: bool = False
 
     @property
     def clustered(self) -> bool:

@@ -8,6 +8,8 @@ nothing, and beginning again costs less than what the API server takes.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -18,6 +20,10 @@ from vm.values import Err, Value
 T = TypeVar("T")
 
 KEY: Final = "$host"
+AUTHORIZE: Final = "authorize"
+"""The call of code that asks who may do what; its payload is the spec of a SubjectAccessReview."""
+NAMESPACE_CALL: Final = "namespace"
+"""The webhook's own call for a Namespace by name."""
 MAX_QUESTIONS: Final = 100
 """Questions that one request may put: a rule may ask in a loop over the object's own parts."""
 
@@ -67,6 +73,19 @@ async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
         except Pending as pending:
             call = pending.call
         table.learn(call, await ask(call))
+
+
+def within(ask: Ask, deadline: float) -> Ask:
+    """The same until a reading of ``time.monotonic``; then the answer is an ``Err``."""
+
+    async def bounded(call: HostCall) -> Value:
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), 0.0)):
+                return await ask(call)
+        except TimeoutError:
+            return Err("host", "the API server did not answer in time")
+
+    return bounded
 
 
 def ask(root: dict[str, Any], call: HostCall) -> Value:

@@ -116,7 +116,7 @@ def run(seconds: float, seed: int) -> int:
 async def _run(seconds: float, rng: random.Random) -> int:
     compiled = compile_text(POLICIES, "f14.yaml")
     assert compiled.bundle is not None, compiled.report
-    live = Live(namespace_labels={"default": {"a": "b"}})
+    live = Live(namespaces={"default": {"metadata": {"name": "default", "labels": {"a": "b"}}}})
     live.swap(Snapshot.of(PolicySet.load(compiled.bundle)))
     runner = web.AppRunner(build_app(live, Settings(), Metrics()), access_log=None)
     await runner.setup()

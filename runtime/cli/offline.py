@@ -15,6 +15,7 @@ from runtime.cli.files import PolicyFile, identity
 from runtime.cli.problem import Problem
 from runtime.cli.values import NO_VALUES, Values, operation_of
 from runtime.engine import Engine, RuleResult
+from runtime.host import AUTHORIZE
 from runtime.host import KEY as HOST
 from runtime.params import CALL as PARAMS
 from runtime.params import Query, chosen, query_of
@@ -259,7 +260,7 @@ class Offline:
         if call.kind == PARAMS:
             query = query_of(call.payload)
             return chosen(query, self.params, _namespaced(query, self.params), call.scope)
-        if call.kind == "authorize":
+        if call.kind == AUTHORIZE:
             return Err("host", "there is no cluster that could authorize")
         return Err("host", f"{call.kind}: there is no cluster to ask")
 

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from runtime.config import Settings
 from runtime.controllers.certs import CHECK_SECONDS, Certificates
 from runtime.controllers.crds import apply_crds, served
+from runtime.controllers.lookups import Lookups
 from runtime.controllers.policy import PolicyController, watched
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
@@ -42,7 +43,7 @@ from runtime.k8s.resources import (
 from runtime.k8s.watch import Backoff, Change, Watcher, key_of
 from runtime.observe.metrics import Metrics
 from runtime.webhook.app import build_app
-from runtime.webhook.live import Live
+from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
 from runtime.webhook.tls import Serving
 
@@ -82,7 +83,7 @@ class _Cluster:
 
         self._client = client
         self._settings = settings
-        self._live = Live(namespace_labels={})
+        self._live = Live(namespaces={})
         self._metrics = metrics
         self._webhooks = WebhookConfigController(client, settings)
         self._status = StatusWriter(client)
@@ -90,6 +91,7 @@ class _Cluster:
         self._certificates = Certificates(client, settings.names, _hosts(settings))
         self._bindings = Bindings()
         self._live.roles = self._bindings.roles
+        self._live.ask = Lookups(client, self._known_discovery).ask
         self._follow = asyncio.Event()
         self._discovery: Discovery | None = None
         self._discovered = 0.0
@@ -106,7 +108,9 @@ class _Cluster:
         serving = await start
         self._serving = serving
         write_ca(ca_out, serving)
-        app = build_app(self._live, self._settings, self._metrics, PolicyAdmission().check)
+        app = build_app(
+            self._live, self._settings, self._metrics, PolicyAdmission(cel_strict=self._settings.cel_strict).check
+        )
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
             watchers = await self._watchers()
             tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
@@ -136,7 +140,7 @@ class _Cluster:
         watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
         if await _insist("the exceptions", lambda: self._serves(GUIDE_EXCEPTION)):
             watchers.append(Watcher(client, GUIDE_EXCEPTION, note))
-        watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=_slim_namespace))
+        watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=slim_namespace))
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
         for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
@@ -155,13 +159,13 @@ class _Cluster:
         return True
 
     def _note_namespace(self, change: Change, obj: Object) -> None:
-        labels = self._live.namespace_labels
-        assert isinstance(labels, dict)
+        known = self._live.namespaces
+        assert isinstance(known, dict)
         name = key_of(obj)[1]
         if change == "deleted":
-            labels.pop(name, None)
+            known.pop(name, None)
         else:
-            labels[name] = dict((obj.get("metadata") or {}).get("labels") or {})
+            known[name] = obj
 
     def _note_crd(self, change: Change, obj: Object) -> None:
         self._discovery = None
@@ -230,6 +234,10 @@ class _Cluster:
             self._discovered = time.monotonic()
         return self._discovery
 
+    async def _known_discovery(self, fresh: bool) -> Discovery:
+        """For questions of requests: asked anew only when it is not of just now, so that none can make it a burden."""
+        return await self._current_discovery(fresh=fresh and time.monotonic() - self._discovered > SOON_SECONDS)
+
     async def _renew_loop(self, replace_pair: Callable[[Serving], None]) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
@@ -289,11 +297,6 @@ def _host(address: str) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         return address.rsplit(":", 1)[0].strip("[]")
-
-
-def _slim_namespace(obj: Object) -> Object:
-    metadata = obj.get("metadata") or {}
-    return {"metadata": {k: metadata.get(k) for k in ("name", "labels", "resourceVersion")}}
 
 
 def _slim_crd(obj: Object) -> Object:

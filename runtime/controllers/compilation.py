@@ -40,9 +40,9 @@ class Compiled:
     warnings: tuple[str, ...] = ()
 
 
-def compile_text(text: str, origin: str) -> Compiled:
+def compile_text(text: str, origin: str, *, cel_strict: bool = False) -> Compiled:
     """Compiles every policy of a YAML text. Never raises for what the text holds."""
-    from compiler import compile_policies
+    from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
     from compiler.schema import read_policies
     from compiler.source import load_documents
@@ -51,7 +51,7 @@ def compile_text(text: str, origin: str) -> Compiled:
     documents = load_documents(text, origin, reporter)
     if reporter.failed:
         return _failed(reporter.diagnostics, text)
-    result = compile_policies(documents)
+    result = compile_policies(documents, options=Options(cel_strict=cel_strict))
     if result.bundle is None:
         return _failed(result.diagnostics, text)
     policies, _ = read_policies(documents, Reporter())
@@ -65,9 +65,9 @@ def compile_text(text: str, origin: str) -> Compiled:
     )
 
 
-def compile_files(paths: Iterable[Path]) -> list[Compiled]:
+def compile_files(paths: Iterable[Path], *, cel_strict: bool = False) -> list[Compiled]:
     """Compiles files and the YAML files of folders. Raises :class:`CompileProblem` for the first that does not."""
-    found = [compile_text(_read(path), str(path)) for path in _yaml_files(paths)]
+    found = [compile_text(_read(path), str(path), cel_strict=cel_strict) for path in _yaml_files(paths)]
     failed = [c.report for c in found if c.bundle is None]
     if failed:
         raise CompileProblem("\n\n".join(failed))

@@ -156,7 +156,7 @@ class PolicyController:
         now = time.time()
         good = known.good if known is not None else None
         try:
-            compiled = compile_text(text, origin)
+            compiled = compile_text(text, origin, cel_strict=self._settings.cel_strict)
         except Exception as error:
             # A bug of the compiler, told where people look for it; the other policies go on.
             log.exception("%s: the compiler failed", origin)
@@ -182,11 +182,16 @@ class PolicyController:
     def _snapshot(self) -> Snapshot:
         good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
         admitting = [g for g in good if g.model is None or g.model.admission]
+        # A policy with match conditions has a webhook of its own, and the shared ones leave it out.
+        own = [g for g in admitting if g.model is not None and g.model.match_conditions]
+        shared = [g for g in admitting if g not in own]
         engines = {
             ALL: self._engine(admitting),
-            "fail": self._engine(g for g in admitting if g.model is None or self._failure(g.model) == "Fail"),
-            "ignore": self._engine(g for g in admitting if g.model is None or self._failure(g.model) == "Ignore"),
+            "fail": self._engine(g for g in shared if g.model is None or self._failure(g.model) == "Fail"),
+            "ignore": self._engine(g for g in shared if g.model is None or self._failure(g.model) == "Ignore"),
         }
+        exceptions = [g for g in admitting if g.model is None]
+        engines |= {f"finegrained/{g.model.key}": self._engine([g, *exceptions]) for g in own if g.model}
         self._generation += 1
         return Snapshot(self._generation, engines, self._settings.force_failure_policy_ignore)
 
@@ -237,7 +242,14 @@ def watched(entries: Iterable[Entry]) -> list[WatchedPolicy]:
             for rule in policy.rules
         )
         found.append(
-            WatchedPolicy(model.key, model.kind == "Policy", model.failure_policy, model.webhook_timeout, rules)
+            WatchedPolicy(
+                model.key,
+                model.kind == "Policy",
+                model.failure_policy,
+                model.webhook_timeout,
+                rules,
+                tuple({"name": c.name, "expression": c.expression} for c in model.match_conditions),
+            )
         )
     return found
 

@@ -23,8 +23,9 @@ MAX_MESSAGE = 3500
 class PolicyAdmission:
     """``lock`` keeps one compilation at a time, so that a burst of policies does not starve admission of Pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, cel_strict: bool = False) -> None:
         self._lock = asyncio.Lock()
+        self._cel_strict = cel_strict
 
     async def check(self, body: bytes) -> Answer:
         """The whole of a call to ``/policyvalidate``."""
@@ -52,15 +53,15 @@ class PolicyAdmission:
             return Decision(True)
         async with self._lock:
             # A bug of the compiler ends in a 500 here, so that the policy is not stored (failurePolicy Fail).
-            compiled = await asyncio.to_thread(compile_object, new)
+            compiled = await asyncio.to_thread(compile_object, new, cel_strict=self._cel_strict)
         if compiled.bundle is None:
             return Decision(False, "\n" + _cut(compiled.report))
         return Decision(True, warnings=compiled.warnings)
 
 
-def compile_object(obj: dict[str, Any]) -> Compiled:
+def compile_object(obj: dict[str, Any], *, cel_strict: bool = False) -> Compiled:
     """Compiles a policy object of the cluster."""
-    return compile_text(object_text(obj), origin_of(obj))
+    return compile_text(object_text(obj), origin_of(obj), cel_strict=cel_strict)
 
 
 def unchanged(new: dict[str, Any], old: Any) -> bool:

@@ -44,13 +44,20 @@ class WatchedRule:
 
 @dataclass(frozen=True, slots=True)
 class WatchedPolicy:
-    """What the configurations need to know of a live policy. ``timeout`` is in seconds."""
+    """What the configurations need to know of a live policy. ``timeout`` is in seconds; ``match_conditions`` have
+    ``name`` and ``expression``."""
 
     key: str
     namespaced: bool
     failure_policy: Literal["Fail", "Ignore"]
     timeout: int
     rules: tuple[WatchedRule, ...]
+    match_conditions: tuple[Mapping[str, str], ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """The path below ``/validate/fail/`` of the webhook that a policy with match conditions has for itself."""
+        return f"finegrained/{self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,15 @@ def build(policies: Iterable[WatchedPolicy], discovery: Discovery, settings: Set
         webhooks = []
         for failure in ("Ignore", "Fail"):
             chosen = [p for p in policies if _failure(p, settings) == failure]
-            rules = _webhook_rules(chosen, verb, discovery, unknown)
-            if rules:
-                timeout = max([settings.timeout, *(p.timeout for p in chosen if any(r.verb == verb for r in p.rules))])
-                webhooks.append(_webhook(verb, failure, rules, min(timeout, MAXIMUM_TIMEOUT), settings, ca))
+            shared = [p for p in chosen if not p.match_conditions]
+            for group in (shared, *([p] for p in chosen if p.match_conditions)):
+                rules = _webhook_rules(group, verb, discovery, unknown)
+                if not rules:
+                    continue
+                timeouts = [p.timeout for p in group if any(r.verb == verb for r in p.rules)]
+                timeout = min(max([settings.timeout, *timeouts]), MAXIMUM_TIMEOUT)
+                own = group[0] if group is not shared else None
+                webhooks.append(_webhook(verb, failure, rules, timeout, settings, ca, own))
         objects[verb] = _configuration(verb, webhooks, settings) if webhooks else None
     return Configurations(objects["validate"], objects["mutate"], tuple(sorted(unknown)))
 
@@ -127,13 +139,23 @@ def _failure(policy: WatchedPolicy, settings: Settings) -> str:
 
 
 def _webhook(
-    verb: Verb, failure: str, rules: list[dict[str, Any]], timeout: int, settings: Settings, ca: bytes
+    verb: Verb,
+    failure: str,
+    rules: list[dict[str, Any]],
+    timeout: int,
+    settings: Settings,
+    ca: bytes,
+    own: WatchedPolicy | None,
 ) -> dict[str, Any]:
+    """The webhook that policies share, or that a policy with match conditions has for its own."""
     low = failure.lower()
+    path, suffix = f"/{verb}/{low}", f"-{low}"
+    if own is not None:
+        path, suffix = f"{path}/{own.scope}", f"{suffix}-{own.scope.replace('/', '-')}"
     webhook: dict[str, Any] = {
-        "name": settings.names.webhook(verb, f"-{low}"),
+        "name": settings.names.webhook(verb, suffix),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(f"/{verb}/{low}", settings, ca),
+        "clientConfig": client_config(path, settings, ca),
         "failurePolicy": failure,
         "matchPolicy": "Equivalent",
         "namespaceSelector": _namespace_selector(settings),
@@ -142,6 +164,8 @@ def _webhook(
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": timeout,
     }
+    if own is not None:
+        webhook["matchConditions"] = [dict(c) for c in own.match_conditions]
     if verb == "mutate":
         webhook["reinvocationPolicy"] = "IfNeeded"
     return webhook

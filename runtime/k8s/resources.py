@@ -12,6 +12,9 @@ GUIDE_EXCEPTION: Final = Resource("kyverno.io", "v1alpha1", "policyexceptions", 
 """The user's guide's form (decision 5)."""
 
 NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+ACCESS_REVIEW: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 SECRET: Final = Resource("", "v1", "secrets", "Secret")
 LEASE: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CRD: Final = Resource(

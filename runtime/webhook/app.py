@@ -16,6 +16,7 @@ from aiohttp.typedefs import Middleware
 
 from runtime.config import Settings
 from runtime.engine import EngineResponse, What
+from runtime.host import Host, settle, within
 from runtime.observe.metrics import Metrics
 from runtime.policyset import PolicyInfo
 from runtime.request import Request
@@ -90,7 +91,10 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
         def evaluate(request: Request) -> Verdict:
             return live.evaluate(request, what, scope, deadline)
 
-        answer = admission.answer(body, live.decode, evaluate)
+        def attempt(host: Host | None) -> Answer:
+            return admission.answer(body, lambda review: live.decode(review, host), evaluate)
+
+        answer = attempt(None) if live.ask is None else await settle(attempt, within(live.ask, deadline))
         _count_admission(metrics, what, answer, time.monotonic() - started)
         return _send(answer)
 

@@ -14,14 +14,18 @@ from typing import Any, Final
 
 from runtime.decision import Decision, decide
 from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
+from runtime.host import KEY as HOST
+from runtime.host import NAMESPACE_CALL, Ask, Host
 from runtime.policyset import PolicySet
 from runtime.request import Request
+from vm.host import HostCall
 
 ALL: Final = ""
 """The scope of ``/validate`` and ``/mutate``: every policy."""
 
 _NOTHING: Final = Engine(PolicySet.empty())
 
+_UNSEEN: Final = frozenset({"managedFields", "ownerReferences", "selfLink"})
 _OWN_KINDS: Final = frozenset({"ClusterPolicy", "Policy", "UpdateRequest"})
 _REPORT_GROUPS: Final = frozenset({"wgpolicyk8s.io", "reports.kyverno.io", "openreports.io"})
 
@@ -30,6 +34,12 @@ def is_own(request: Request) -> bool:
     """Whether an object is one of the engine's own: policies, reports and update requests are admitted whatever
     policies say (semantics §23), since a policy for every kind could else forbid its own removal."""
     return request.group in _REPORT_GROUPS or (request.group == "kyverno.io" and request.kind in _OWN_KINDS)
+
+
+def slim_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a Namespace requests and expressions read: all but who wrote which field, and owners (Kubernetes)."""
+    metadata = {k: v for k, v in (namespace.get("metadata") or {}).items() if k not in _UNSEEN}
+    return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 
 
 Observer = Callable[[EngineResponse, float], None]
@@ -67,13 +77,14 @@ class Snapshot:
 class Live:
     """The mutable cell that holds the snapshot, and what requests need beside policies.
 
-    ``namespace_labels`` maps namespaces to labels where they are known (a cluster), else it is None. ``roles`` answers
-    with the roles and cluster roles bound to a user.
+    ``namespaces`` are the Namespaces by name where they are known (a cluster), else it is None. ``roles`` answers with
+    the roles and cluster roles bound to a user. ``ask`` answers what rules ask of the cluster; None: there is none.
     """
 
     snapshot: Snapshot | None = None
-    namespace_labels: Mapping[str, Mapping[str, str]] | None = None
+    namespaces: Mapping[str, Mapping[str, Any]] | None = None
     roles: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], tuple[str, ...]]] | None = None
+    ask: Ask | None = None
     observers: list[Observer] = field(default_factory=list)
 
     def swap(self, snapshot: Snapshot) -> None:
@@ -84,20 +95,31 @@ class Live:
     def ready(self) -> bool:
         return self.snapshot is not None
 
-    def decode(self, review: dict[str, Any]) -> Request:
-        """The request of a review with what this process knows of its namespace and user. Raises ``RequestError``."""
+    def decode(self, review: dict[str, Any], host: Host | None = None) -> Request:
+        """The request of a review with what this process knows of its namespace and user. Raises ``RequestError``, and
+        where the host is to answer first, ``Pending``."""
         request = review.get("request")
-        labels: Mapping[str, str] | None = None
+        found: Mapping[str, Any] | None = None
         roles: tuple[str, ...] = ()
         cluster_roles: tuple[str, ...] = ()
         if type(request) is dict:
             namespace = request.get("namespace")
-            if self.namespace_labels is not None and type(namespace) is str and namespace:
-                labels = self.namespace_labels.get(namespace)
+            if self.namespaces is not None and type(namespace) is str and namespace:
+                found = self.namespaces.get(namespace)
+                if found is None and host is not None:
+                    # It is so new that the watch has not told of it.
+                    answer = host.ask(HostCall(NAMESPACE_CALL, namespace))
+                    found = slim_namespace(answer) if type(answer) is dict else None
             user = request.get("userInfo")
             if self.roles is not None and type(user) is dict:
                 roles, cluster_roles = self.roles(user)
-        return Request.from_review(review, namespace_labels=labels, roles=roles, cluster_roles=cluster_roles)
+        labels = None if found is None else (found.get("metadata") or {}).get("labels") or {}
+        made = Request.from_review(
+            review, namespace_labels=labels, namespace_object=found, roles=roles, cluster_roles=cluster_roles
+        )
+        if host is not None:
+            made.root[HOST] = host
+        return made
 
     def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
         """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises ``DeadlinePassed``."""

@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check: both, compared"
     )
+    what.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     net = parser.add_argument_group("network")
     net.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
     net.add_argument(
@@ -149,6 +150,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         identity=f"{socket.gethostname()}-{args.port}",
         log_format=args.log_format,
         verbosity=args.verbosity,
+        cel_strict=args.cel_strict,
     )
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
@@ -232,7 +234,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
         from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=True)
         if not settings.policies:
             return from_bundles
-        compiled = compile_files(settings.policies)
+        compiled = compile_files(settings.policies, cel_strict=settings.cel_strict)
         for warned in compiled:
             if warned.report:
                 print(warned.report, file=sys.stderr)

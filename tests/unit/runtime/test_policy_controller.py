@@ -48,7 +48,7 @@ def policy(text: str = TEXT, **changes: str) -> dict[str, Any]:
 
 
 def run(scenario: Callable[[PolicyController, Live], Awaitable[None]], settings: Settings | None = None) -> None:
-    live = Live(namespace_labels={})
+    live = Live(namespaces={})
     controller = PolicyController(live, settings or Settings(), Metrics(), make_imports(), lambda: None)
     asyncio.run(_run(scenario, controller, live))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
@@ -49,6 +50,23 @@ def policy(
 ) -> WatchedPolicy:
     matches = tuple(MatchKey(KindKey(*(k if len(k) == 4 else ("*", "*", k[0], ""))), operations) for k in keys)
     return WatchedPolicy("p", namespaced, failure, timeout, (WatchedRule(verb, matches, without),))
+
+
+def test_match_conditions_make_a_webhook_of_its_own() -> None:
+    conditions = ({"name": "small", "expression": "object.spec.n < 3"},)
+    shared = policy(("Pod",))
+    own = replace(policy(("Deployment",), timeout=20), key="team/q", match_conditions=conditions)
+    made = build([shared, own], DISCOVERY, Settings(), b"CA").validating
+    assert made is not None
+    first, second = made["webhooks"]
+    assert first["name"] == "validate.kyverno.svc-fail"
+    assert "matchConditions" not in first
+    assert [r["resources"] for r in first["rules"]] == [["pods", "pods/ephemeralcontainers"]]
+    assert second["name"] == "validate.kyverno.svc-fail-finegrained-team-q"
+    assert second["clientConfig"]["service"]["path"] == "/validate/fail/finegrained/team/q"
+    assert second["matchConditions"] == list(conditions)
+    assert second["timeoutSeconds"] == 20
+    assert [r["resources"] for r in second["rules"]] == [["deployments"]]
 
 
 def rules(*policies: WatchedPolicy, verb: str = "validating", settings: Settings | None = None) -> Any:

@@ -1,0 +1,115 @@
+"""Answers what rules ask of the cluster: reviews of access, parameters, namespaces that the watch has not told of yet.
+
+The webhook puts the questions (``runtime.host.settle``). Parameters are kept for a moment, since a burst of requests
+asks for the same ones; an answer that cannot be had is an ``Err``, never an empty one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from runtime.host import AUTHORIZE, NAMESPACE_CALL
+from runtime.k8s.client import KubeClient, Object, Resource
+from runtime.k8s.discovery import Discovery
+from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.k8s.resources import ACCESS_REVIEW, NAMESPACE
+from runtime.params import CALL as PARAMS
+from runtime.params import query_of
+from runtime.request import split_api_version
+from vm.host import HostCall
+from vm.intrinsics.text import json_text
+from vm.values import Err, Value
+
+KEPT_SECONDS: Final = 2.0
+"""How old parameters may be: a change of them is seen this much later, as the API server's own caches lag."""
+MAX_KEPT: Final = 1024
+
+
+class Lookups:
+    """``discovery`` tells which resources the cluster has; with True it is asked anew."""
+
+    def __init__(self, client: KubeClient, discovery: Callable[[bool], Awaitable[Discovery]]) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._kept: dict[tuple[str, str | None], tuple[float, Value]] = {}
+
+    async def ask(self, call: HostCall) -> Value:
+        """The answer to a call, an ``Err`` when there is none."""
+        try:
+            if call.kind == AUTHORIZE:
+                return await self._authorize(call.payload)
+            if call.kind == PARAMS:
+                return await self._params(call)
+            if call.kind == NAMESPACE_CALL:
+                return await self._client.get(NAMESPACE, call.payload)
+        except ApiProblem as problem:
+            return Err("host", str(problem))
+        except (Unreachable, TimeoutError) as problem:
+            return Err("host", f"the API server cannot be asked: {problem}")
+        return Err("host", f"nobody answers calls of the kind {call.kind}")
+
+    async def _authorize(self, spec: Mapping[str, Any]) -> Value:
+        review = {"apiVersion": ACCESS_REVIEW.api_version, "kind": ACCESS_REVIEW.kind, "spec": dict(spec)}
+        return (await self._client.create(ACCESS_REVIEW, review)).get("status")
+
+    async def _params(self, call: HostCall) -> Value:
+        key = (json_text(call.payload), call.scope)
+        kept = self._kept.get(key)
+        now = time.monotonic()
+        if kept is not None and now - kept[0] < KEPT_SECONDS:
+            return kept[1]
+        found = await self._read(call)
+        if type(found) is list:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[key] = (now, found)
+        return found
+
+    async def _read(self, call: HostCall) -> Value:
+        query = query_of(call.payload)
+        resource = await self._resource(query.api_version, query.kind)
+        if resource is None:
+            return Err("host", f"the cluster has no {query.kind} of {query.api_version}")
+        place = query.place(resource.namespaced, call.scope)
+        if isinstance(place, Err):
+            return place
+        if query.name:
+            try:
+                return [await self._client.get(resource, query.name, place)]
+            except ApiProblem as problem:
+                if problem.missing:
+                    return []
+                raise
+        page = await self._client.list(resource, place, {"labelSelector": selector_text(query.selector or {})})
+        found: list[Object] = [
+            # The items of a list do not say what they are.
+            {"apiVersion": query.api_version, "kind": query.kind, **item}
+            for item in page.get("items") or ()
+        ]
+        return sorted(found, key=lambda obj: str((obj.get("metadata") or {}).get("name")))
+
+    async def _resource(self, api_version: str, kind: str) -> Resource | None:
+        group, version = split_api_version(api_version)
+        for fresh in (False, True):
+            for entry in (await self._discovery(fresh)).find(group, version, kind):
+                return entry.resource
+        return None
+
+
+def selector_text(selector: Mapping[str, Any]) -> str:
+    """A label selector as the API server takes it in a query."""
+    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression.get("key"), ",".join(map(str, expression.get("values") or ()))
+        match expression.get("operator"):
+            case "In":
+                parts.append(f"{key} in ({values})")
+            case "NotIn":
+                parts.append(f"{key} notin ({values})")
+            case "Exists":
+                parts.append(str(key))
+            case "DoesNotExist":
+                parts.append(f"!{key}")
+    return ",".join(parts)
