@@ -210,6 +210,16 @@ CODES: Final[dict[str, Code]] = {
         "An expression reads `params.items`. The reference's command line hands all parameters to one evaluation, the"
         " API server evaluates once for each.",
     ),
+    # T127: what expressions may cost
+    "T1270": _e(
+        "expression too dear",
+        "An expression may cost 1,000,000 of the API server's units when it runs. What it may cost is estimated before:"
+        " a list or map that no schema bounds counts as 25 elements, a text as 64 characters.",
+    ),
+    "T1271": _e(
+        "rule too dear",
+        "All expressions of a rule, its variables and messages too, may cost 10,000,000 units together.",
+    ),
     # T14: match
     "T1401": _e(
         "bad kind selector",

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runtime.match_index import IndexedRule, MatchIndex
 from runtime.params import for_each
+from vm.cel.costs import PER_EXPRESSION, PER_RULE
 from vm.code import Exemption, Module, Policy, Rule
 from vm.host import Imports, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
@@ -21,10 +22,6 @@ Run: TypeAlias = Callable[[int, dict[str, Any], Meter], Any]
 
 WHOLE_ROOT: Final = frozenset({"text.substitute", "jmes.root"})
 """Intrinsics through which code sees the root as a whole."""
-
-COST_LIMIT: Final = 1_000_000
-COST_BUDGET: Final = 10_000_000
-"""What one CEL expression may cost, and all of a rule together, in the API server's units (its own limits)."""
 
 CEL_FUEL: Final = 25
 """How many times the fuel of another rule one with CEL expressions has: their budget of 10,000,000 units comes to
@@ -285,7 +282,7 @@ def rationed(run: Run) -> Run:
     def evaluate(entry: int, root: dict[str, Any], meter: Meter) -> Any:
         fuel = meter.limit
         meter.limit = meter.left = fuel * CEL_FUEL
-        meter.cost_limit, meter.budget, meter.spent = COST_LIMIT, COST_BUDGET, 0
+        meter.cost_limit, meter.budget, meter.spent = PER_EXPRESSION, PER_RULE, 0
         try:
             return run(entry, root, meter)
         finally:

@@ -18,6 +18,7 @@ from compiler.frontends.cel.checked import Checked, Problem, Variable
 from compiler.frontends.cel.env import Env
 from compiler.frontends.cel.expression import CelFrame, checked_expression, lower_expression
 from compiler.frontends.cel.types import BOOL, DYN, NULL, STRING, Object, Soft, Type, format_type
+from compiler.frontends.cost import Costs
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from compiler.schema.model import NamedExpression
@@ -50,7 +51,7 @@ class Expressions:
     """``functions`` receives what is made on the way; names of functions begin with ``name``.
 
     ``places`` say where the variables of the environment lie. ``reporter`` None: nothing is reported, and an expression
-    that is wrong is an error when it is evaluated."""
+    that is wrong is an error when it is evaluated. ``costs`` are those of the rule: what is told of is counted."""
 
     name: str
     policy: int
@@ -59,6 +60,7 @@ class Expressions:
     places: Mapping[str, Path | ir.Expr]
     reporter: Reporter | None
     spans: SourceMap
+    costs: Costs = field(default_factory=Costs)
     _known: dict[str, Path | ir.Expr] = field(init=False)
     _fields: dict[str, Type] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
@@ -70,7 +72,7 @@ class Expressions:
         """Adds a variable of the policy: expressions from now on see it as ``variables.NAME``. It is computed when it
         is first asked for, at most once in an evaluation."""
         builder = FunctionBuilder(f"{self.name}.v.{variable.name}", result="V", policy=self.policy, role="cell")
-        checked, value = self._lowered(variable.expression, variable.pointer, builder, ())
+        checked, value = self._lowered(variable.expression, variable.pointer, builder, (), variable.name)
         builder.ret(ir.Invoke("cel_rule.variable", (value, ir.Const(variable.name))), variable.pointer)
         self.functions.append(builder.function())
         self._declared(variable, checked, ir.Op("cell", (), (builder.name,)))
@@ -78,7 +80,7 @@ class Expressions:
     def compute(self, variable: NamedExpression, builder: FunctionBuilder) -> None:
         """As :meth:`declare`, but the variable is computed here and now: for expressions about an object that is a
         local. An error is its value."""
-        checked, value = self._lowered(variable.expression, variable.pointer, builder, ())
+        checked, value = self._lowered(variable.expression, variable.pointer, builder, (), variable.name)
         said = ir.Invoke("cel_rule.variable", (value, ir.Const(variable.name)))
         self._declared(variable, checked, builder.let(said, "V", "variable", variable.pointer))
 
@@ -123,7 +125,7 @@ class Expressions:
         return replace(self, env=env, reporter=reporter, places={**self.places, **places}, _fields={})
 
     def _lowered(
-        self, text: str, at: str, builder: FunctionBuilder, wanted: tuple[Type, ...]
+        self, text: str, at: str, builder: FunctionBuilder, wanted: tuple[Type, ...], variable: str = ""
     ) -> tuple[Checked | None, ir.Expr]:
         found = checked_expression(text, self.env)
         checked = found if isinstance(found, Checked) else None
@@ -137,6 +139,10 @@ class Expressions:
             problem = _mistyped(checked.type, wanted)
             self._mistyped(problem, at, text)
             return checked, ir.Const(Err("argument", f"compilation error: {problem}"))
+        if self.reporter is not None:
+            shape = self.costs.add(checked, self.env, self.reporter, self.spans, at, text)
+            if variable:
+                self.costs.variables[f"{_VARIABLES}.{variable}"] = shape
         known: dict[str, Path | ir.Expr] = dict(self._known)
         if Variable(_VARIABLES) in checked.names.values():
             known[_VARIABLES] = self._all_variables(builder)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runtime.cli.problem import Problem
+
+if TYPE_CHECKING:
+    from compiler.frontends.cel.checked import Checked
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plain", action="store_true", help="CEL with its own extensions, without Kubernetes'")
     parser.add_argument("--unchecked", action="store_true", help="run without the type checker")
     parser.add_argument("--type", action="store_true", help="print the type of the expression instead")
-    parser.add_argument("--cost", action="store_true", help="print what the run cost, in the API server's units, too")
+    parser.add_argument(
+        "--cost",
+        action="store_true",
+        help="print what the run cost and was estimated to, in the API server's units, too",
+    )
     parser.add_argument("--tier", choices=("1", "2"), default="1", help="the tier of the VM")
 
 
@@ -45,11 +52,20 @@ def run(args: argparse.Namespace) -> int:
     meter = Meter(10_000_000)
     value = program.run(variables, meter=meter)
     if args.cost:
-        print(f"cost: {meter.spent}", file=sys.stderr)
+        print(f"cost: {meter.spent} ({_estimated(program.checked)})", file=sys.stderr)
     if isinstance(value, Err):
         raise Problem(value.text)
     print(_shown(value))
     return 0
+
+
+def _estimated(checked: Checked) -> str:
+    """What the expression may cost, as policies are judged."""
+    from compiler.frontends.cel.estimate import estimate
+    from compiler.frontends.cel.sizes import Bounds
+
+    found = estimate(checked, Bounds())
+    return f"estimated {found.low} to {found.high}" if found.low < found.high else f"estimated {found.low}"
 
 
 def _variables(args: argparse.Namespace) -> dict[str, Any]:

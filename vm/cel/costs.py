@@ -24,6 +24,10 @@ from vm.values import MISSING, Value
 Range: TypeAlias = tuple[int, int]
 """The least and the greatest size or cost, both included."""
 
+PER_EXPRESSION: Final = 1_000_000
+"""What one expression may cost (Kubernetes: ``PerCallLimit``)."""
+PER_RULE: Final = 10_000_000
+"""What all expressions of a rule may cost together (Kubernetes: ``RuntimeCELCostBudget``)."""
 TEXT: Final = 0.1
 """Units for a character (or byte, or entry of a list that is compared): ``StringTraversalCostFactor``."""
 PATTERN: Final = 0.25
