@@ -142,6 +142,8 @@ def objects(expression: Expression, count: int, seed: int = 5) -> list[Json]:
         changed = copy.deepcopy(rng.choice(start))
         for _ in range(rng.randint(1, 3)):
             _change(changed, texts, paths, rng)
+        if texts and rng.random() < 0.2:
+            _fill(changed, texts)
         made.append(changed)
     return made
 
@@ -160,6 +162,14 @@ def _change(document: Json, texts: list[str], paths: list[list[str]], rng: rando
         del holder[key]
     else:
         holder[key] = chosen
+
+
+def _fill(document: Json, texts: list[str]) -> None:
+    """Makes every list of texts one of the expression's texts: what is looked for in several lists is then there."""
+    for holder, key in _places(document):
+        found = holder[key]
+        if isinstance(found, list) and found and all(isinstance(x, str) for x in found):
+            holder[key] = list(texts)
 
 
 def _put(document: Json, path: list[str], value: Json) -> None:

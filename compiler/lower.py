@@ -142,7 +142,8 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
             meta["failureAction"] = rule.validate.failure_action
         if rule.validate.overrides:
             meta["overrides"] = _overrides(rule.validate.overrides)
-        meta["allowExistingViolations"] = rule.validate.allow_existing
+        # The reference asks of old violations for patterns and conditions alone, never for expressions.
+        meta["allowExistingViolations"] = rule.validate.allow_existing and rule.validate.cel is None
         if rule.validate.cel is not None:
             meta["cel"] = True
             meta["passed"] = f"Validation rule '{rule.name}' passed."

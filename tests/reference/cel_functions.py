@@ -144,7 +144,7 @@ def index(of: V, key: V, *, optional: bool = False) -> V:
             raise CelError("overload")
         at = key[1]
         if at != at or at in (math.inf, -math.inf) or at != int(at):
-            raise CelError("overload")
+            raise CelError("index")
         there = 0 <= at < len(of[1])
         if optional:
             return ("optional", of[1][int(at)] if there else None)
@@ -234,8 +234,10 @@ def last_index_of(a: V, b: V, start: V | None = None) -> V:
 
 
 def join(a: V, separator: V = ("string", "")) -> V:
-    if a[0] != "list" or separator[0] != "string" or any(x[0] != "string" for x in a[1]):
+    if a[0] != "list" or separator[0] != "string":
         raise no_overload()
+    if any(x[0] != "string" for x in a[1]):
+        raise CelError("argument")
     return ("string", separator[1].join(x[1] for x in a[1]))
 
 
@@ -430,18 +432,20 @@ def intersects(a: V, b: V) -> V:
 
 def is_sorted(a: V) -> V:
     found = items(a)
+    for x in found:
+        if x[0] not in ("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration"):
+            raise no_overload()
     signs = [compare(x, y) for x, y in pairwise(found)]
     return ("bool", all(s <= 0 for s in signs))
 
 
 def sort_by(keyed: list[tuple[V, V]]) -> list[V]:
     """The second of each pair in the order of the first, which are of one type."""
-    if any(key[0] != keyed[0][0][0] for key, _ in keyed):
-        raise no_overload()
-    for key, _ in keyed:
-        if key[1] != key[1]:
-            raise Unknown  # where NaN comes to stand is left open
-        compare(key, key)
+    sortable = ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")
+    if any(key[0] != keyed[0][0][0] or key[0] not in sortable for key, _ in keyed):
+        raise CelError("argument")
+    if any(key[1] != key[1] for key, _ in keyed):
+        raise Unknown  # where NaN comes to stand is left open
 
     def order(a: tuple[V, V], b: tuple[V, V]) -> int:
         return compare(a[0], b[0])
@@ -484,7 +488,7 @@ def edge(wanted: int) -> Callable[[V], V]:
 
 
 def zero(a: V) -> bool:
-    return a[0] == "null" or (a[0] not in ("timestamp", "type") and not a[1])
+    return a[0] == "null" or (a[0] not in ("timestamp", "type", "optional") and not a[1])
 
 
 def value_of(a: V) -> V:

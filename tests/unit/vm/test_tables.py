@@ -58,7 +58,15 @@ def test_what_tier_1_writes_out_is_what_semantics_says(name: str) -> None:
     """For instructions on one value; the others are held by the tests in assembly."""
     op = BY_NAME[name]
     pattern = ["t*", [[["=", "t*"]]]]
-    immediates = {"err_code": '"not_found"', "get": '"a"', "c_select": '"a"', "c_has": '"a"', "c_is_text": '"text"', "j_field": '"a"', "put": '"a"'}
+    immediates = {
+        "err_code": '"not_found"',
+        "get": '"a"',
+        "c_select": '"a"',
+        "c_has": '"a"',
+        "c_is_text": '"text"',
+        "j_field": '"a"',
+        "put": '"a"',
+    }
     operand = '["t*", [[["=", "t*"]]]]' if name.startswith("p_") else immediates.get(name, "")
     arms = "  if 1\n    true\n  else\n    false\n  end\n" if op.pushes == ("B",) else ""
     push = "O" if op.pushes == ("O",) else "V"
