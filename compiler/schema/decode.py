@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
+from compiler.schema.decode_loops import decode_context, decode_foreach
 from compiler.schema.model import (
     Action,
     Cel,
@@ -78,7 +79,9 @@ def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "pol
         preconditions=raw.get("preconditions"),
         cel_preconditions=_named(raw.get("celPreconditions"), at + "/celPreconditions"),
         validate=_validate(validate, at + "/validate") if validate is not None else None,
-        mutate=Mutate(mutate.get("patchStrategicMerge"), mutate.get("patchesJson6902")) if mutate is not None else None,
+        mutate=_mutate(mutate, at + "/mutate") if mutate is not None else None,
+        context=decode_context(raw.get("context"), at + "/context"),
+        image_extractors=raw.get("imageExtractors"),
         report_properties=dict(raw.get("reportProperties") or {}),
         skip_background_requests=raw.get("skipBackgroundRequests", True),
     )
@@ -154,9 +157,18 @@ def _validate(value: dict[str, Json], at: str) -> Validate:
         any_pattern=value.get("anyPattern"),
         deny=Deny(deny.get("conditions")) if deny is not None else None,
         cel=_cel(cel, at + "/cel") if cel is not None else None,
+        foreach=decode_foreach(value.get("foreach"), at + "/foreach"),
         failure_action=action,
         overrides=_overrides(value.get("failureActionOverrides")),
         allow_existing=value.get("allowExistingViolations", True),
+    )
+
+
+def _mutate(value: dict[str, Json], at: str) -> Mutate:
+    return Mutate(
+        value.get("patchStrategicMerge"),
+        value.get("patchesJson6902"),
+        foreach=decode_foreach(value.get("foreach"), at + "/foreach"),
     )
 
 

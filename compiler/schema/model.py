@@ -191,9 +191,129 @@ class CelMutate:
     params: Params | None = None
 
 
+ContextKind: TypeAlias = Literal["variable", "configMap", "apiCall", "globalReference", "imageRegistry"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEntry:
+    """An entry of ``context``: a name, and how its value is come by. ``body`` is what stands under the key ``kind``,
+    normalised; ``pointer`` is the place of the entry."""
+
+    name: str
+    kind: ContextKind
+    body: dict[str, Json]
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ForEach:
+    """An entry of ``foreach`` in a rule of any kind; which of the last fields are set follows from the rule's kind.
+
+    ``query`` is its ``list``. ``element_scope`` and ``order`` are None where nothing is written. ``raw`` is the entry as
+    normalised JSON.
+    """
+
+    query: str
+    raw: dict[str, Json]
+    context: tuple[ContextEntry, ...] = ()
+    preconditions: Json = None
+    foreach: tuple[ForEach, ...] = ()
+    element_scope: bool | None = None
+    pattern: Json = None
+    any_pattern: list[Json] | None = None
+    deny: Deny | None = None
+    order: Literal["Ascending", "Descending"] | None = None
+    patch_strategic_merge: Json = None
+    patches_json6902: str | None = None
+    generate: GenerateTarget | None = None
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One of ``mutate.targets``: which objects a rule changes; texts may hold variables, names wildcards."""
+
+    api_version: str
+    kind: str
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    selector: dict[str, Json] | None = None
+    context: tuple[ContextEntry, ...] = ()
+    preconditions: Json = None
+    raw: dict[str, Json] = field(default_factory=dict)
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateTarget:
+    """What a generate rule makes: exactly one of ``data``, ``clone`` (name, namespace) and ``clone_list`` (namespace,
+    kinds, selector) is set. ``name`` is empty for a clone list."""
+
+    api_version: str
+    kind: str
+    name: str = ""
+    namespace: str = ""
+    data: Json = None
+    clone: dict[str, Json] | None = None
+    clone_list: dict[str, Json] | None = None
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """The generate part of a rule: one target, or several by ``foreach``."""
+
+    target: GenerateTarget | None = None
+    foreach: tuple[ForEach, ...] = ()
+    synchronize: bool = False
+    generate_existing: bool = False
+    orphan_downstream: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """An entry of ``podSecurity.exclude``; empty parts do not restrict."""
+
+    control: str
+    images: tuple[str, ...] = ()
+    restricted_field: str = ""
+    values: tuple[str, ...] = ()
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PodSecurity:
+    """``validate.podSecurity``; ``version`` is ``latest`` or ``v1.N``."""
+
+    level: Literal["privileged", "baseline", "restricted"]
+    version: str = "latest"
+    exclude: tuple[Exclusion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An entry of ``cleanup.removeResources`` (guide form, decision 5)."""
+
+    kind: str
+    names: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    selector: dict[str, Json] | None = None
+    pointer: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """The cleanup part of a rule (guide form): what goes, and when beside changes (a cron text)."""
+
+    removals: tuple[Removal, ...]
+    schedule: str
+
+
 @dataclass(frozen=True, slots=True)
 class Validate:
-    """The validate part of a rule. At most one of ``cel``, ``deny``, ``pattern``, ``any_pattern`` is set.
+    """The validate part of a rule. At most one of ``pod_security``, ``cel``, ``deny``, ``pattern``, ``any_pattern``,
+    ``foreach`` is set.
 
     ``failure_action`` and ``overrides`` are those of the rule alone; the policy's come after them (semantics §23).
     """
@@ -203,6 +323,8 @@ class Validate:
     any_pattern: list[Json] | None = None
     deny: Deny | None = None
     cel: Cel | None = None
+    pod_security: PodSecurity | None = None
+    foreach: tuple[ForEach, ...] = ()
     failure_action: Action | None = None
     overrides: tuple[Override, ...] = ()
     allow_existing: bool = True
@@ -210,11 +332,15 @@ class Validate:
 
 @dataclass(frozen=True, slots=True)
 class Mutate:
-    """The mutate part of a rule. ``patches_json6902`` is YAML or JSON text, variables included."""
+    """The mutate part of a rule. ``patches_json6902`` is YAML or JSON text, variables included. With ``targets`` the
+    rule changes those and not the object that triggers it."""
 
     patch_strategic_merge: Json = None
     patches_json6902: str | None = None
     cel: CelMutate | None = None
+    foreach: tuple[ForEach, ...] = ()
+    targets: tuple[Target, ...] = ()
+    on_policy_update: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +366,10 @@ class Rule:
     cel_preconditions: tuple[NamedExpression, ...] = ()
     validate: Validate | None = None
     mutate: Mutate | None = None
+    generate: Generate | None = None
+    cleanup: Cleanup | None = None
+    context: tuple[ContextEntry, ...] = ()
+    image_extractors: dict[str, Json] | None = None
     report_properties: dict[str, str] = field(default_factory=dict)
     skip_background_requests: bool = True
 

@@ -18,16 +18,17 @@ _SUFFIXES = {
     **{unit: Fraction(1000 ** (n + 1)) for n, unit in enumerate("kMGTPE")},
     **{unit + "i": Fraction(1024 ** (n + 1)) for n, unit in enumerate("KMGTPE")},
 }
-_QUANTITY = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+)|(n|u|m|k|Ki|[MGTPE]i?)?)", re.ASCII)
+_QUANTITY = re.compile(r"([+-]?)(\d*\.?\d*)(?:[eE]([+-]?\d+)|(n|u|m|k|Ki|[MGTPE]i?)?)", re.ASCII)
 
 
 def parse(text: str) -> Fraction | None:
     """The value of a quantity's text, rounded up to whole billionths as the API server keeps it. Whether it is an
     integer depends on how the API server holds it, which is left out here."""
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if text else None
     if match is None:
         return None
-    value = Fraction(match[2].rstrip(".") if match[2].endswith(".") else match[2])
+    # Kubernetes reads a suffix without digits (``u``) as nothing of that unit.
+    value = Fraction(match[2].rstrip(".") or 0)
     value *= Fraction(10) ** int(match[3]) if match[3] else _SUFFIXES[match[4] or ""]
     scaled = value * 10**9
     rounded = Fraction(-((-scaled.numerator) // scaled.denominator), 10**9)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from compiler import compile_policies
 from compiler.autogen import expand
 from compiler.diagnostics import Reporter
 from compiler.schema import read_policies
@@ -29,6 +30,11 @@ def _read(path: Path) -> tuple[list[Any], Reporter]:
     reporter = Reporter()
     policies, exceptions = read_policies(load_documents(path.read_text("utf-8"), path.name, reporter), reporter)
     return [*policies, *exceptions], reporter
+
+
+def _compiles(path: Path) -> bool:
+    documents = load_documents(path.read_text("utf-8"), path.name, Reporter())
+    return compile_policies(documents).bundle is not None
 
 
 def _slice_cases(name: str) -> Iterator[Path]:
@@ -80,7 +86,8 @@ def test_what_the_suites_refuse_is_refused() -> None:
                 codes = {d.code for d in reporter.diagnostics if d.severity == "error"}
                 if NOT_BUILT in codes or not (codes or policies):
                     continue
-                if policies:
+                # What expressions say is checked when they are lowered, so that the whole compiler is asked.
+                if policies and _compiles(file):
                     accepted.append(str(file.relative_to(ROOT)))
                 refused += 1
     assert not accepted
