@@ -21,10 +21,10 @@ __all__ = ["CompileResult", "Options", "PolicyStats", "Stats", "compile_policies
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``cel_strict`` reads CEL as the API server
-    does, where quantities are texts; ``strip`` leaves out the debug
-    section; ``observer`` is told of the module after each pass. Neither it nor ``sign`` changes the code. ``crds`` are
-    CustomResourceDefinitions, as JSON, whose kinds are known beside those of Kubernetes."""
+    """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``cel_strict`` reads CEL as the API
+    server does, where quantities are texts; ``strip`` leaves out the debug section; ``observer`` is told of the module
+    after each pass. Neither it nor ``sign`` changes the code. ``crds`` are CustomResourceDefinitions, as JSON, whose
+    kinds are known beside those of Kubernetes."""
 
     level: int = 2
     strict: bool = False

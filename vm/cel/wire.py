@@ -1,8 +1,8 @@
 """The bytes of the well-known messages that ``google.protobuf.Any`` may hold, read without a schema compiler.
 
 Called by ``vm.cel.messages``. Wire types are those of protocol buffers: 0 a number, 1 eight bytes, 2 a length and
-bytes, 5 four bytes. Bytes come from expressions, so that nothing is trusted: every reader answers MISSING (or None) for bytes
-that are not the message.
+bytes, 5 four bytes. Bytes come from expressions, so that nothing is trusted: every reader answers MISSING (or None)
+for bytes that are not the message.
 """
 
 from __future__ import annotations

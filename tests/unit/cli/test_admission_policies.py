@@ -35,7 +35,12 @@ spec:
     jsonPatch:
       expression: "[JSONPatch{{op: 'add', path: '/spec/seen/-', value: params.metadata.name}}]"
 """
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default, labels: {app: web}}\nspec: {priority: 3, seen: []}\n"
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p, namespace: default, labels: {app: web}}
+spec: {priority: 3, seen: []}
+"""
 
 
 def binding(kind: str, policy: str, ref: str) -> str:
