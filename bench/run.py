@@ -1,6 +1,6 @@
-"""``make bench``: the engine on both tiers for the ten reference policies and for sets of 10, 100 and 1,000 that are made
-from them, compile and load time, bundle size, ``apply`` as a whole process, the webhook on one core, and the CEL corpus
-beside cel-go. Prints tables; ``--json FILE`` keeps the figures.
+"""``make bench``: the engine on both tiers for the ten reference policies and for 10, 100 and 1,000 generated ones,
+compile and load time, bundle size, ``apply`` as a whole process, the webhook on one core, and the CEL corpus beside
+cel-go. Prints tables; ``--json FILE`` keeps the figures.
 """
 
 from __future__ import annotations

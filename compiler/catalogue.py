@@ -181,6 +181,10 @@ CODES: Final[dict[str, Code]] = {
         "wrong shape",
         "The pattern has a map, a list or a single value where the kind has another of them: it can never match.",
     ),
+    "T1232": _e(
+        "bad definition",
+        "A CustomResourceDefinition of `--crd` names its group, its kind and its plural, and its versions.",
+    ),
     # T124: the parts of a policy that hold CEL
     "T1240": _e("cel checks nothing", "`validate.cel` needs `expressions` or `auditAnnotations`."),
     "T1241": _e("bad variable name", "A variable is named in expressions as `variables.NAME`: a CEL identifier."),

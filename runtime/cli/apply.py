@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import is_bundle, reason
+from runtime.cli.crdfiles import add_crd_flag, read_crds
 from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
 from runtime.cli.problem import Problem, counted
 from runtime.cli.unbuilt import accept_registry, refuse
@@ -26,7 +27,6 @@ UNBUILT_FLAGS: Final = (
     ("--context",),
     ("-b", "--git-branch"),
     ("--generated-exception-ttl",),
-    ("--crd-path",),
     ("--context-path",),
 )
 UNBUILT_SWITCHES: Final = (("-c", "--cluster"), ("--generate-exceptions",))
@@ -61,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="objects that CEL rules may see as params",
     )  # fmt: skip
     given.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    add_crd_flag(given)
     given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
     given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
     shown = parser.add_argument_group("output")
@@ -197,6 +198,7 @@ def load(args: argparse.Namespace) -> Policies:
             tier=args.tier,
             at_once=True,
             cel_strict=args.cel_strict,
+            crds=read_crds(args.crds),
         )
     except (BundleError, VerifyError) as error:
         raise BundleProblem(f"{', '.join(map(str, bundles)) or 'compiled policies'}: {error}") from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.bundles import reason
+from runtime.cli.crdfiles import add_crd_flag, read_crds
 from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-O", dest="level", type=int, choices=(0, 1, 2), default=2, help="optimisation level")
     parser.add_argument("--strict", action="store_true", help="make errors of warnings")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    add_crd_flag(parser)
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="print the IR after this pass"
     )
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
         from runtime.cli.keys import load_signer
 
         signer = load_signer(args.sign)
+    crds = read_crds(args.crds)
     start = time.perf_counter()
     with progress(on=sys.stderr.isatty() and not args.quiet) as bar:
         bar.step("reading")
@@ -68,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
                 strip=args.strip,
                 sign=signer,
                 observer=observer,
+                crds=crds,
             )
             result = compile_policies(documents, options=options)
             diagnostics = (*read_diagnostics, *result.diagnostics)

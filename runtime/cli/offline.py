@@ -25,6 +25,7 @@ from vm.host import HostCall
 from vm.values import Err, Value
 
 if TYPE_CHECKING:
+    from compiler import Options
     from compiler.diagnostics import Diagnostic
     from compiler.source import Document
 
@@ -92,9 +93,17 @@ class Machine:
     tier: Tier = "2"
     level: int = 2
     cel_strict: bool = False
+    crds: tuple[dict[str, Any], ...] = ()
 
     def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
-        return load_policies(files, exceptions=exceptions, tier=self.tier, level=self.level, cel_strict=self.cel_strict)
+        return load_policies(
+            files,
+            exceptions=exceptions,
+            tier=self.tier,
+            level=self.level,
+            cel_strict=self.cel_strict,
+            crds=self.crds,
+        )
 
     def evaluate(
         self,
@@ -109,26 +118,27 @@ class Machine:
 
 MACHINE: Final = Machine()
 
-_bundles: dict[tuple[str, int, bool], tuple[bytes | None, tuple[Any, ...]]] = {}
-"""Compiled documents by (digest of files and positions, level, plain CEL): a test suite names one file many times."""
+_bundles: dict[tuple[str, str], tuple[bytes | None, tuple[Any, ...]]] = {}
+"""Compiled documents by (digest of files and positions, options' fingerprint): a test suite names one file many times.
+"""
 
 BINDINGS: Final = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
 
 
 def compile_documents(
-    documents: Sequence[Document], level: int = 2, *, cel_strict: bool = False
+    documents: Sequence[Document], options: Options, fingerprint: str
 ) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
     """The bundle of documents that belong together (None when it is refused) and its diagnostics; kept for the life of
-    the process."""
-    from compiler import Options, compile_policies
+    the process. ``fingerprint`` is that of the options, which costs a digest of the CRDs."""
+    from compiler import compile_policies
 
     digest = hashlib.sha256()
     for document in documents:
         digest.update(f"{document.origin}\0{document.index}\0{document.text}\0".encode("utf-8", "surrogatepass"))
-    key = (digest.hexdigest(), level, cel_strict)
+    key = (digest.hexdigest(), fingerprint)
     known = _bundles.get(key)
     if known is None:
-        result = compile_policies(documents, options=Options(level=level, cel_strict=cel_strict))
+        result = compile_policies(documents, options=options)
         known = (result.bundle, tuple(result.diagnostics))
         _bundles[key] = known
     return known
@@ -166,11 +176,16 @@ def load_policies(
     level: int = 2,
     at_once: bool = False,
     cel_strict: bool = False,
+    crds: tuple[dict[str, Any], ...] = (),
 ) -> Policies:
     """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
 
     ``at_once`` as for ``PolicySet.load``.
     """
+    from compiler import Options
+
+    options = Options(level=level, cel_strict=cel_strict, crds=crds)
+    fingerprint = options.fingerprint
     parts = list(bundles)
     refused: list[Refused] = []
     diagnostics: list[Diagnostic] = []
@@ -178,7 +193,7 @@ def load_policies(
     documents = [d for file in files for d in file.documents]
     for group in grouped([*documents, *exceptions]):
         document = group[0]
-        bundle, found = compile_documents(group, level, cel_strict=cel_strict)
+        bundle, found = compile_documents(group, options, fingerprint)
         diagnostics += found
         if document.value.get("kind") == "PolicyException":
             count += 1

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from runtime.cli.crdfiles import add_crd_flag, read_crds
 from runtime.cli.problem import Problem, counted
 from runtime.cli.unbuilt import accept_registry, refuse
 
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--require-tests", action="store_true", help="fail when no test is found")
     parser.add_argument("--strict", action="store_true", help="a rule without a response passes only an expected skip")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    add_crd_flag(parser)
     parser.add_argument("--remove-color", action="store_true", help="print no colours")
     parser.add_argument(
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check"
@@ -64,11 +66,12 @@ def run(args: argparse.Namespace) -> int:
             raise Problem(f"no {args.file_name} found, and --require-tests asks for one")
         print("No test yamls available")
         return 0
+    machine = Machine(args.tier, cel_strict=args.cel_strict, crds=read_crds(args.crds))
     runs = []
     problems: list[Problem] = []
     for document in documents:
         try:
-            runs.append(run_test(document, Machine(args.tier, cel_strict=args.cel_strict)))
+            runs.append(run_test(document, machine))
         except Problem as problem:
             problems.append(problem)
     _print(args, runs)
