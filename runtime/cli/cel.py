@@ -135,10 +135,11 @@ def _caret(text: str, at: tuple[int, int]) -> str:
 def _shown(value: Any) -> str:
     """The value as JSON where it has a JSON form, else as CEL writes it."""
     from vm.cel.display import display
+    from vm.cel.k8s_quantity import Quantity
     from vm.cel.native import native
     from vm.values import Err
 
-    plain = native(value)
+    plain = str(value) if isinstance(value, Quantity) else native(value)
     if isinstance(plain, Err):
         return display(value)
     return json.dumps(plain, indent=2, ensure_ascii=False)
