@@ -209,8 +209,8 @@ class ContextEntry:
 class ForEach:
     """An entry of ``foreach`` in a rule of any kind; which of the last fields are set follows from the rule's kind.
 
-    ``query`` is its ``list``. ``element_scope`` and ``order`` are None where nothing is written. ``raw`` is the entry as
-    normalised JSON.
+    ``query`` is its ``list``. ``element_scope`` and ``order`` are None where nothing is written. ``raw`` is the entry
+    as normalised JSON.
     """
 
     query: str
