@@ -22,7 +22,8 @@ from grammar.errors import SyntaxProblem
 from vm.code import UnverifiedModule
 from vm.host import Imports, Meter, OutOfFuel
 from vm.interp import Program, interpret
-from vm.intrinsics.text import MAX_DEPTH, deep, unescaped
+from vm.intrinsics.context import ENTRIES, untold
+from vm.intrinsics.text import MAX_DEPTH, deep, resolved, unescaped
 from vm.values import Err, Value
 from vm.verify import VerifyError, verify
 
@@ -62,6 +63,8 @@ def make_imports() -> Imports:
             if not any(isinstance(p, Variable) for p in split(text)):
                 return unescaped(text)
             meter.charge(COMPILE_FUEL + (len(text) >> 4))
+            if ENTRIES in root and (missing := _untold(text, root)) is not None:
+                return missing
             compiled = passes(text)
             if isinstance(compiled, Err):
                 return compiled
@@ -77,8 +80,30 @@ def make_imports() -> Imports:
                 return unescaped(text)
         return Err("substitution", "variables lead back to themselves or are nested too deeply")
 
-    imports = Imports(substitute, _kept(_pattern, 4096), _kept(_yaml, 256))
+    on_root = _kept(lambda text: _query_program(text, (), imports), 512)
+    on_document = _kept(lambda text: _query_program(text, ("$document",), imports), 512)
+
+    def query(text: str, root: Any, meter: Meter) -> Value:
+        meter.charge(COMPILE_FUEL + (len(text) >> 4))
+        program = on_document(text) if "$document" in root else on_root(text)
+        if isinstance(program, Err):
+            return program
+        value = program.run(0, root, meter)
+        if meter.left < 0:
+            raise OutOfFuel
+        return value
+
+    imports = Imports(substitute, _kept(_pattern, 4096), _kept(_yaml, 256), query)
     return imports
+
+
+def _untold(text: str, root: Any) -> Err | None:
+    """Why a text cannot be put in yet: a context entry that it mentions is not loaded, or has failed."""
+    for piece in split(text):
+        if isinstance(piece, Variable) and (missing := untold(piece.body, root)) is not None:
+            answer: Err = resolved(missing, piece.body, "", root.get("$operation"))
+            return answer
+    return None
 
 
 def _kept(work: Callable[[str], Any], entries: int) -> Callable[[str], Any]:
@@ -94,6 +119,13 @@ def _compile_pass(text: str, imports: Imports) -> _Pass | Err:
     if isinstance(program, Err):
         return program
     return _Pass(program, len(pieces) == 1, variables[-1].shallow)
+
+
+def _query_program(text: str, base: tuple[str, ...], imports: Imports) -> Program | Err:
+    node = parsed(text)
+    if isinstance(node, SyntaxProblem):
+        return Err(_CODES.get(node.code, "syntax"), f"incorrect query {text}: {node.message}")
+    return _program(lambda scope: jmes.lower(node, scope).expr, imports, base=base)
 
 
 def _program(build: Callable[[Scope], ir.Expr], imports: Imports, **scope: Any) -> Program | Err:

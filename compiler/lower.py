@@ -45,6 +45,7 @@ from typing import Any
 from compiler.autogen import expand
 from compiler.diagnostics import Reporter
 from compiler.frontends.conditions import preconditions
+from compiler.frontends.context import register
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, matched, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.rule import RuleFrame, frame_of
@@ -79,6 +80,7 @@ def lower(
             # The bindings of one policy share its expressions.
             told = reporter if rule.origin == "policy" and not (policy.native and rule.index) else None
             frame = frame_of(policy, index, rule, f"p{index}.r{number}", told)
+            frame.scope.functions = functions
             functions.append(_entry(frame, functions, schemas, cel_strict))
             rules.append(_rule(policy, rule, frame.builder.name))
             for pointer in sorted(frame.places):
@@ -115,6 +117,7 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
         validate_cel.lower_match_conditions(frame, functions, schemas, frame.policy.match_conditions)
     if cel is not None and cel.params is not None:
         validate_cel.await_params(frame)
+    register(frame, rule.context)
     preconditions(frame)
     if rule.mutate is not None:
         lower_mutate(frame)

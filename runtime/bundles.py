@@ -103,6 +103,7 @@ def make_imports() -> Imports:
         substitute=lambda text, root, meter: made().substitute(text, root, meter),
         pattern=lambda text: made().pattern(text),
         yaml=lambda text: made().yaml(text),
+        query=lambda text, root, meter: made().query(text, root, meter),
     )
 
 

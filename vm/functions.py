@@ -16,6 +16,7 @@ from vm.cel import libraries
 from vm.intrinsics import (
     table_cel_rule,
     table_cond,
+    table_ctx,
     table_jmes,
     table_match,
     table_pat,
@@ -33,6 +34,7 @@ TABLES: Final = (
     table_cond.TABLE,
     table_match.TABLE,
     table_patch.TABLE,
+    table_ctx.TABLE,
     table_cel_rule.TABLE,
     libraries.intrinsics(),
 )

@@ -59,6 +59,8 @@ class OutOfFuel(Exception):
 
 
 UNLIMITED: Final = 1 << 62
+CONTEXT_LIMIT: Final = 2 << 20
+"""Kyverno's limit on what a rule may load (``maxContextSize``)."""
 
 
 class Meter:
@@ -70,7 +72,7 @@ class Meter:
     10,000,000 for all expressions of a policy; None: no limit).
     """
 
-    __slots__ = ("budget", "cost", "cost_limit", "depth", "left", "limit", "spent")
+    __slots__ = ("budget", "context", "context_limit", "cost", "cost_limit", "depth", "left", "limit", "spent")
 
     def __init__(self, limit: int = 1_000_000, *, cost_limit: int | None = None, budget: int | None = None) -> None:
         self.limit = limit
@@ -81,6 +83,9 @@ class Meter:
         self.budget = UNLIMITED if budget is None else budget
         self.depth = 0
         """How many substitutions of texts formed at run time are under way inside one another."""
+        self.context = 0
+        self.context_limit = CONTEXT_LIMIT
+        """Bytes that the context entries of a rule come to, as JSON, and the most that they may."""
 
     def charge(self, n: int) -> None:
         self.left -= n
@@ -91,18 +96,24 @@ class Meter:
 Dynamic: TypeAlias = Callable[[str, Any, Meter], Value]
 
 
+def no_queries(text: str, root: Any, meter: Meter) -> Value:
+    """The queries of an embedding that lends none."""
+    return Err("syntax", f"nobody answers the query {text}")
+
+
 @dataclass(frozen=True, slots=True)
 class Imports:
     """Functions that the embedding lends the VM, since they need the compiler: texts formed at run time.
 
     ``substitute(text, root, meter)`` resolves the variables of a text, ``pattern(text)`` compiles a scalar pattern,
-    ``yaml(text)`` parses a YAML or JSON document; each answers with an ``Err`` for a bad text and keeps a bounded
-    cache.
+    ``yaml(text)`` parses a YAML or JSON document, ``query(text, root, meter)`` answers a JMESPath query on the root, or
+    on its key ``$document`` where it has one; each answers with an ``Err`` for a bad text and keeps a bounded cache.
     """
 
     substitute: Dynamic
     pattern: Callable[[str], Any]
     yaml: Callable[[str], Value]
+    query: Dynamic = no_queries
 
 
 def drive_sync(execution: Execution, replies: Mapping[tuple[str, str], Value]) -> Any:

@@ -54,6 +54,8 @@ ERR_CODES: Final = {
     "unknown_function": "a query calls a function that is not there",
     "syntax": "a text formed at run time is no query, pattern or document",
     "substitution": "a variable or reference could not be resolved",
+    "context": "a context entry could not be loaded",
+    "pending": "a text formed at run time names a context entry that has not been loaded yet",
     "condition": "a condition could not be evaluated",
     "mismatch": "a pattern does not match at a path",
     "conditional": "a conditional anchor does not hold: the element or rule is skipped",

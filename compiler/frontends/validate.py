@@ -11,7 +11,7 @@ from typing import Any
 
 from compiler.frontends.conditions import Verdict, joined, lower_conditions
 from compiler.frontends.rule import OPERATION, RESOURCE, RuleFrame, as_text, concat
-from compiler.frontends.template import has_variables, lower_text, lower_value
+from compiler.frontends.template import has_variables, lower_text, lower_value, put_in_again
 from compiler.ir.build import any_of, negate
 from compiler.ir.ops import Choose, Const, Do, Expr, If, Invoke, Local, Op, Stmt
 
@@ -173,7 +173,7 @@ def _deny_message(frame: RuleFrame, verdict: Verdict, at: str) -> None:
         b.ret_if(empty, Op("o_fail", (nothing,)), at)
     whole = b.let(Choose(empty, Const(message), written), "S", "written") if message else raw
     if has_variables(message) or any(map(has_variables, verdict.messages)):
-        value = b.let(Invoke("text.substitute", (whole, Op("j_root"))), "V", "message")
+        value = b.let(put_in_again(whole, frame.scope), "V", "message")
         b.ret_if(Op("is_err", (value,)), Op("o_fail", (raw,)), at)
         b.ret_if(negate(Op("is_text", (value,))), Op("o_fail", (Const(NOT_A_TEXT),)), at)
         b.ret(Op("o_fail", (Op("as_text", (value,)),)), at)

@@ -209,11 +209,11 @@ def resolved(v: Value, variable: str, path: str, operation: Value) -> Value:
 
     On DELETE the words name the old object, since there the text of a variable is changed so (semantics §6.4).
     """
-    if type(v) is not Err or v.code in ("fuel", "substitution"):
+    if type(v) is not Err or v.code in ("fuel", "substitution", "pending"):
         return v
     if operation == "DELETE":
         variable = variable.replace("request.object", "request.oldObject")
-    cause = v.text if v.code == "syntax" else f"JMESPath query failed: {v.text}"
+    cause = v.text if v.code in ("syntax", "context") else f"JMESPath query failed: {v.text}"
     return Err("substitution", f"failed to resolve {variable} at path {path}: {cause}")
 
 

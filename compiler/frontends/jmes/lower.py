@@ -70,6 +70,11 @@ def lower(node: Node, scope: Surroundings) -> Low:
     return _Lowering(scope).value(node, None)
 
 
+def lower_on(node: Node, scope: Surroundings, value: ir.Local | ir.Const) -> Low:
+    """The same applied to a value; names bound in the scope are not known there."""
+    return _Lowering(scope).value(node, value)
+
+
 def error(code: str, text: str) -> ir.Expr:
     """An expression that answers an error."""
     return ir.Invoke("jmes.error", (ir.Const(code), ir.Const(text)))

@@ -12,16 +12,26 @@ from functools import lru_cache
 from typing import Any, Final
 
 from compiler.frontends.jmes import lower as jmes
-from compiler.frontends.jmes.ast import Node
+from compiler.frontends.jmes.ast import Current, Field, Index, Node
 from compiler.frontends.jmes.check import check, constant_problems, root_names
 from compiler.frontends.jmes.parse import parse
 from compiler.frontends.template import references
 from compiler.frontends.template.scope import Scope
 from compiler.frontends.template.split import LONGEST_KEPT, Variable, has_variables, open_braces, split
 from compiler.ir import ops as ir
+from compiler.ir.build import FunctionBuilder
 from grammar.errors import SyntaxProblem
+from vm.intrinsics.context import mentions
 
-__all__ = ["has_variables", "lower_pass", "lower_query", "lower_text", "lower_value"]
+__all__ = [
+    "has_variables",
+    "lower_pass",
+    "lower_query",
+    "lower_text",
+    "lower_value",
+    "put_in_again",
+    "query_at_run_time",
+]
 
 _ROOT: Final = ir.Op("j_root")
 _OPERATION: Final = ir.Load(("$operation",))
@@ -68,6 +78,48 @@ def lower_pass(text: str, scope: Scope) -> ir.Expr:
     return _Value(scope, again=False).text(text, "", "").expr
 
 
+def put_in_again(value: ir.Expr, scope: Scope, plainly: str = "text.substitute") -> ir.Expr:
+    """The value of a text formed at run time, with the variables in it put in; ``plainly`` is the intrinsic that does
+    it where there are no context entries."""
+    if not scope.entries:
+        return ir.Invoke(plainly, (value, _ROOT))
+    return ir.Call(at_run_time(scope, "ctx.again"), (value,))
+
+
+def query_at_run_time(text: ir.Expr, scope: Scope) -> ir.Expr:
+    """The value of a query that is formed at run time, on the root and the context entries of the scope."""
+    return ir.Call(at_run_time(scope, "ctx.query"), (text,))
+
+
+def at_run_time(scope: Scope, intrinsic: str) -> str:
+    """The name of a function of one value that applies ``ctx.again`` or ``ctx.query``, and loads each context entry
+    that a text formed at run time turns out to mention.
+
+    Each turn of the loop loads one more entry, so that one more turn than there are entries is enough.
+    """
+    cells = {entry.name: entry.cell for entry in scope.entries}
+    last = scope.entries[-1].cell if scope.entries else f"{scope.builder.name}.none"
+    name = f"{last}.{intrinsic.partition('.')[2]}"
+    if any(fn.name == name for fn in scope.functions):
+        return name
+    b = FunctionBuilder(name, params=[("value", "V")], result="V", policy=scope.builder.policy)
+    out = ir.Local(b.fresh("V", "out"))
+    values: ir.Expr = ir.Op("new_list")
+    loads: tuple[ir.Stmt, ...] = ()
+    for entry, cell in cells.items():
+        loaded = b.let(ir.Op("missing"), "V", "loaded")
+        values = ir.Op("append", (values, loaded))
+        load = ir.Set(loaded.name, ir.Op("cell", (), (cell,)))
+        loads = (ir.If(ir.Op("equal", (ir.Invoke("pat.text", (out,)), ir.Const(entry))), (load,), loads),)
+    answer = ir.Invoke(intrinsic, (ir.Local("value"), _ROOT, ir.Const(list(cells)), values))
+    again = ir.If(ir.Op("err_code", (out,), ("pending",)), loads, (ir.Return(out),))
+    b.emit(ir.Set(out.name, ir.Const(None)))
+    b.emit(ir.Each(b.fresh("V", "turn"), ir.Const(list(range(len(cells) + 1))), (ir.Set(out.name, answer), again)))
+    b.ret(out)
+    scope.functions.append(b.function())
+    return name
+
+
 def parsed(query: str) -> Node | SyntaxProblem:
     """The checked tree of a query, or what is wrong with it."""
     return _parsed(query) if len(query) <= LONGEST_KEPT else _parsed.__wrapped__(query)
@@ -96,7 +148,37 @@ def _query(query: str, scope: Scope, pointer: str, offset: int) -> jmes.Low:
         return jmes.Low(jmes.error(code, cause if query else "invalid query (nil)"), False, True)
     if scope.reporter is not None:
         _look_over(node, scope, pointer, offset)
-    return jmes.lower(node, scope)
+    low = jmes.lower(node, scope)
+    return _loaded(query, node, low, scope) if scope.entries else low
+
+
+def _loaded(query: str, node: Node, low: jmes.Low, scope: Scope) -> jmes.Low:
+    """The value of a query once every context entry that it mentions is loaded: one that fails is the result, also
+    where the query would not have read it (semantics §8)."""
+    mentioned = [entry for entry in scope.entries if mentions(query, entry.name)]
+    read = _chain_root(node)
+    if read is not None:
+        last = next((entry for entry in reversed(scope.entries) if entry.name == read), None)
+        mentioned = [entry for entry in mentioned if entry is not last]
+        if last is not None:
+            low = jmes.Low(low.expr, low.missing, True)
+    else:
+        named = {name for name, _ in root_names(node)}
+        mentioned = [entry for entry in scope.entries if entry in mentioned or entry.name in named]
+    value = low.expr
+    for entry in reversed(mentioned):
+        local = scope.builder.fresh("V", "entry")
+        load = ir.Set(local, ir.Op("cell", (), (entry.cell,)))
+        failed = ir.Op("is_err", (ir.Local(local),))
+        value = ir.Block((load,), ir.Choose(failed, ir.Local(local), value))
+    return jmes.Low(value, low.missing, low.failing or bool(mentioned))
+
+
+def _chain_root(node: Node) -> str | None:
+    """The name that a plain chain of fields and positions begins with; None for any other query."""
+    while isinstance(node, Index) or (isinstance(node, Field) and not isinstance(node.of, Current)):
+        node = node.of
+    return node.name if isinstance(node, Field) else None
 
 
 def _look_over(node: Node, scope: Scope, pointer: str, offset: int) -> None:
@@ -215,7 +297,7 @@ class _Value:
         body: list[ir.Stmt] = []
         t = self._local(low.expr, body)
         holds = ir.Or((ir.Op("is_map", (t,)), ir.Op("is_list", (t,))))
-        value = ir.Choose(holds, ir.Invoke("text.deep", (t, _ROOT)), t)
+        value = ir.Choose(holds, put_in_again(t, self._scope, "text.deep"), t)
         return jmes.Low(_block(body, value), False, True)
 
     def _joined(self, pieces: tuple[str | Variable, ...], path: str, pointer: str) -> jmes.Low:
@@ -237,9 +319,7 @@ class _Value:
         last = next(p for p in reversed(pieces) if isinstance(p, Variable))
         if self._again:
             # A shallow variable at the end of a pass ends the passes (Kyverno quirk).
-            whole = (
-                ir.Invoke("text.unescape", (whole,)) if last.shallow else ir.Invoke("text.substitute", (whole, _ROOT))
-            )
+            whole = ir.Invoke("text.unescape", (whole,)) if last.shallow else put_in_again(whole, self._scope)
         for c in reversed(checks):
             whole = ir.Choose(ir.Op("is_err", (c,)), c, whole)
         return jmes.Low(_block(body, whole), False, bool(checks) or self._again)

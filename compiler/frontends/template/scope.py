@@ -10,11 +10,19 @@ from dataclasses import dataclass, field, replace
 
 from compiler.diagnostics import Reporter
 from compiler.ir.build import FunctionBuilder
-from compiler.ir.ops import Expr
+from compiler.ir.ops import Expr, Function
 from compiler.source import SourceMap, Span
 
 PLAIN_ROOTS = frozenset({"request", "serviceAccountName", "serviceAccountNamespace", "images"})
 """The names every query may start from; a rule adds those of its context entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A context entry that queries may name, and the function of role cell that computes its value."""
+
+    name: str
+    cell: str
 
 
 @dataclass(slots=True)
@@ -25,6 +33,8 @@ class Scope:
     may start from (None: no check). ``names`` binds some of them to expressions instead of keys of the root
     (``element`` in a loop). ``base`` is the path of the document that queries look at, ``()`` for the root.
     ``standard`` chooses plain JMESPath functions where the policy dialect replaces them (``sum``).
+    ``entries`` are the context entries that queries here may trigger, in the order in which they are declared; of two
+    of one name the later is the value. ``functions`` receives the functions that are made on the way.
     """
 
     builder: FunctionBuilder
@@ -34,6 +44,8 @@ class Scope:
     names: Mapping[str, Expr] = field(default_factory=dict)
     base: tuple[str, ...] = ()
     standard: bool = False
+    entries: tuple[Entry, ...] = ()
+    functions: list[Function] = field(default_factory=list)
 
     def inside(self, builder: FunctionBuilder) -> Scope:
         """The same surroundings for another function. Expressions bound to names must be readable there."""
