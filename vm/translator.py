@@ -28,6 +28,7 @@ SCOPE: Final = -1
 _MAX_WEIGHT: Final = 40
 """Parts of an expression beyond which it gets a name: nested parentheses have a limit in CPython, lines one in
 reading."""
+_LITERALS: Final = {"None": None, "True": True, "False": False}
 _IS_MAP: Final = re.compile(r"\((not \()?type\((l\d+)\) is dict\)\)?")
 """The condition, as the templates write it, that a local is a map, or is none."""
 _FREE: Final = (1 << CHUNK) - 1
@@ -386,6 +387,9 @@ class Translator:
     def template(self, text: str, operands: list[_Expr], key: _Expr | None, a: str | None = None) -> None:
         """Applies a template of the table. An operand that it mentions twice gets a name first."""
         operands = [self.atom(x) if x.weight and text.count(f"{{{n}}}") > 1 else x for n, x in enumerate(operands)]
+        if "{0}[" in text and operands[0].text in _LITERALS:
+            # Python warns of a literal with a subscript, though the template only reaches it for a map.
+            operands[0] = _Expr(self.bind(f"c_{operands[0].text}", _LITERALS[operands[0].text]))
         first = a if a is not None else key.text if key else ""
         second = key.text if key else ""
         made = text.format(*(x.text for x in operands), *([""] * (2 - len(operands))), a=first, b=second)

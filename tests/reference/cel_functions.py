@@ -237,7 +237,7 @@ def join(a: V, separator: V = ("string", "")) -> V:
     if a[0] != "list" or separator[0] != "string":
         raise no_overload()
     if any(x[0] != "string" for x in a[1]):
-        raise CelError("argument")
+        raise no_overload()
     return ("string", separator[1].join(x[1] for x in a[1]))
 
 
@@ -465,13 +465,19 @@ def total(a: V) -> V:
     return result
 
 
+_ORDERED = frozenset({"int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"})
+
+
 def edge(wanted: int) -> Callable[[V], V]:
-    """``min`` and ``max`` of the Kubernetes library: an element that cannot be compared is passed over."""
+    """``min`` and ``max`` of the Kubernetes library: an element of another comparable type is passed over, one of a
+    type without an order has no overload."""
 
     def pick(a: V) -> V:
         found = items(a)
         if not found:
             raise CelError("argument")
+        if any(x[0] not in _ORDERED for x in found):
+            raise no_overload()
         best = found[0]
         for x in found[1:]:
             try:

@@ -51,6 +51,9 @@ def test_logic_and_access(text: str, wanted: Any) -> None:
         ("!v.n", "no such overload"),
         ("v.n.x", "no such key: x"),
         ("v.nil.x", "no such key: x"),
+        # Generated code must not say None['x'] or True['x']: Python warns of that.
+        ("dyn(null).x", "no such key: x"),
+        ("dyn(true).x", "no such key: x"),
         ("v.l.x", "unsupported index type 'string' in list"),
         ("has(v.l.x)", "unsupported index type 'string' in list"),
         ("has(v.none.x)", "no such key: none"),
