@@ -59,7 +59,8 @@ def _eligible(rules: list[dict[str, Any]]) -> bool:
     names_a_controller = False
     for rule in rules:
         mutate = rule.get("mutate") or {}
-        if rule.get("generate") or mutate.get("patchesJson6902"):
+        loops = mutate.get("foreach") or []
+        if rule.get("generate") or mutate.get("patchesJson6902") or any(e.get("patchesJson6902") for e in loops):
             return False
         for block in (rule.get("match"), rule.get("exclude")):
             for resources in _filters(block):
@@ -108,6 +109,14 @@ def _wrapped(rule: dict[str, Any], prefix: str, inside: str, kinds: list[str], *
         validate["anyPattern"] = [wrap(p) for p in validate["anyPattern"]]
     if "patchStrategicMerge" in mutate:
         mutate["patchStrategicMerge"] = wrap(mutate["patchStrategicMerge"])
+    if mutate.get("foreach"):  # order and nested loops are lost
+        kept = ("list", "context", "preconditions", "patchStrategicMerge")
+        mutate["foreach"] = [{k: e[k] for k in kept if k in e} for e in mutate["foreach"]]
+        for entry in mutate["foreach"]:
+            if "patchStrategicMerge" in entry:
+                entry["patchStrategicMerge"] = wrap(entry["patchStrategicMerge"])
+    mutate.pop("targets", None)
+    made.pop("imageExtractors", None)
     return made
 
 

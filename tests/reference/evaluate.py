@@ -1,33 +1,41 @@
-"""The rule pipeline (semantics §4, §5, §12, §15 and §16): policies and a resource in, one result a rule out."""
+"""The rule pipeline (semantics §4, §5, §12 and §15): policies and a resource in, one result a rule out."""
 
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-
-import yaml
 
 from tests.reference.autogen import computed_rules
 from tests.reference.conditions import ConditionError, holds
-from tests.reference.images import images
-from tests.reference.matching import Subject, _block, rule_applies
-from tests.reference.mutation import MutationError, NothingToDo, json_patch, strategic_merge
-from tests.reference.query import equal
-from tests.reference.scalars import json_text, wildcard
+from tests.reference.context import Context
+from tests.reference.exceptions import Excepted, exceptions_for
+from tests.reference.generation import GenerationError, generated
+from tests.reference.images import ImageError, images
+from tests.reference.matching import Subject, rule_applies
+from tests.reference.mutating import mutate, mutate_existing
+from tests.reference.pod_security import pod_security
+from tests.reference.query import QueryError
+from tests.reference.validation import Checked, validate
 from tests.reference.variables import SubstitutionError, substitute
-from tests.reference.walk import Mismatch, match_pattern
+from tests.reference.world import World
+
+PHASES = ("mutate", "validate", "background")
 
 
 @dataclass(frozen=True)
 class Result:
-    """``status``: pass, fail, skip, error. ``patched`` is the resource after a rule that changed it."""
+    """``status``: pass, fail, skip, error. ``patched`` is the resource after a rule that changed it, ``generated`` the
+    objects that a generate rule makes, ``targets`` the existing objects that a rule changed."""
 
     policy: str
     rule: str
     status: str
     message: str
     patched: dict[str, Any] | None = None
+    generated: list[dict[str, Any]] | None = None
+    properties: dict[str, str] = field(default_factory=dict)
 
 
 def evaluate(
@@ -39,11 +47,15 @@ def evaluate(
     user: dict[str, Any] | None = None,
     namespace_labels: dict[str, str] | None = None,
     context: dict[str, Any] | None = None,
+    world: World | None = None,
+    phases: Sequence[str] = PHASES,
+    subresource: str = "",
 ) -> list[Result]:
     """All results of the policies (exceptions may be among the documents) for one resource.
 
-    Mutations come first, each on what those before it made; validations see the last of them. ``user`` holds
-    ``userInfo``, ``roles`` and ``clusterRoles``; None is a request without admission information.
+    Mutations come first, each on what those before it made; validations see the last of them, and so do the rules of
+    the background. ``user`` holds ``userInfo``, ``roles`` and ``clusterRoles``; None is a request without admission
+    information. ``context`` is plain data beside the request; what it has in ``request`` is added to the request.
     """
     policies = _decoded(policies)
     exceptions = [p for p in policies if p.get("kind") == "PolicyException"]
@@ -52,15 +64,21 @@ def evaluate(
         for policy in policies
         if _is_policy(policy)
     ]
-    run = _Run(operation, old, user, namespace_labels, context or {}, exceptions)
+    run = _Run(operation, old, user, namespace_labels, context or {}, exceptions, world or World(), subresource)
     results: list[Result] = []
-    for policy, computed in rules:
-        made, resource = run.policy(policy, [r for r in computed if "mutate" in r], resource)
-        results += made
-    for policy, computed in rules:
-        made, _ = run.policy(policy, [r for r in computed if "validate" in r], resource)
-        results += made
+    for phase in phases:
+        for policy, computed in rules:
+            made, after = run.policy(policy, [r for r in computed if _phase(r) == phase], resource)
+            results += made
+            if phase == "mutate":
+                resource = after
     return results
+
+
+def _phase(rule: dict[str, Any]) -> str:
+    if rule.get("mutate") is not None:
+        return "background" if rule["mutate"].get("targets") else "mutate"
+    return "background" if rule.get("generate") is not None else "validate"
 
 
 def _decoded(value: Any) -> Any:
@@ -100,6 +118,8 @@ class _Run:
     namespace_labels: dict[str, str] | None
     more: dict[str, Any]
     exceptions: list[dict[str, Any]]
+    world: World
+    subresource: str
 
     def policy(
         self, policy: dict[str, Any], rules: list[dict[str, Any]], resource: dict[str, Any]
@@ -107,187 +127,153 @@ class _Run:
         results: list[Result] = []
         metadata = policy.get("metadata") or {}
         for rule in rules:
-            subject = Subject(resource, self.operation, self.user, self.namespace_labels)
+            subject = self.subject(resource, self.operation)
             if policy["kind"] == "Policy" and subject.namespace != (metadata.get("namespace") or "default"):
                 continue
             if not rule_applies(rule, subject):
                 continue
-            result = self.rule(metadata.get("name", ""), rule, subject)
-            if result is None:
-                continue
-            results.append(result)
-            if result.patched is not None:
-                resource = result.patched
-            if policy["spec"].get("applyRules") == "One" and result.status != "skip":
+            found = list(self.rule(policy, rule, subject))
+            results += found
+            for result in found:
+                if result.patched is not None and _phase(rule) == "mutate":
+                    resource = result.patched
+            applied = any(result.status != "skip" for result in found)
+            if policy["spec"].get("applyRules") == "One" and applied:
                 break
         return results, resource
 
-    def context(self, subject: Subject) -> dict[str, Any]:
-        request: dict[str, Any] = {"operation": self.operation, "namespace": subject.namespace}
-        if self.operation == "DELETE":
+    def subject(self, resource: dict[str, Any], operation: str) -> Subject:
+        return Subject(resource, operation, self.user, self.namespace_labels, self.subresource)
+
+    def root(self, rule: dict[str, Any], subject: Subject, old: dict[str, Any] | None) -> dict[str, Any]:
+        given = {k: v for k, v in (self.more.get("request") or {}).items() if k not in ("object", "oldObject")}
+        request: dict[str, Any] = {**given, "operation": subject.operation, "namespace": subject.namespace}
+        if subject.operation == "DELETE":
             request["oldObject"] = subject.resource
         else:
             request["object"] = subject.resource
-            if self.old is not None:
-                request["oldObject"] = self.old
+            if old is not None:
+                request["oldObject"] = old
         if self.user is not None:
             request["userInfo"] = self.user.get("userInfo") or {}
             request["roles"] = self.user.get("roles") or []
             request["clusterRoles"] = self.user.get("clusterRoles") or []
-        username = request.get("userInfo", {}).get("username") or ""
+        username = (request.get("userInfo") or {}).get("username") or ""
         parts = username.split(":") if username.startswith("system:serviceaccount:") else []
         account = {
             "serviceAccountName": parts[3] if len(parts) == 4 else "",
             "serviceAccountNamespace": parts[2] if len(parts) == 4 else "",
         }
-        return {"request": request, "images": images(subject.resource), **account, **self.more}
+        extractors = (rule.get("imageExtractors") or {}).get(subject.gvk[2])
+        more = {k: v for k, v in self.more.items() if k != "request"}
+        return {"request": request, "images": images(subject.resource, extractors), **account, **more}
 
-    def rule(self, policy: str, rule: dict[str, Any], subject: Subject) -> Result | None:
+    def context(
+        self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, old: dict[str, Any] | None
+    ) -> Context:
+        """The rule's context: the data, what a values file has for the rule, and the entries."""
+        metadata = policy["metadata"]
+        namespace = (metadata.get("namespace") or "default") if policy["kind"] == "Policy" else None
+        data = self.root(rule, subject, old)
+        given = self.world.rule_values.get((metadata["name"], rule["name"])) or {}
+        return Context(data, self.world, namespace).with_values(given).declare(rule.get("context"))
+
+    def rule(self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject) -> Iterator[Result]:
+        try:
+            context = self.context(policy, rule, subject, self.old)
+        except (ImageError, QueryError) as error:
+            yield Result(policy["metadata"]["name"], rule["name"], "error", f"failed to extract images: {error}")
+            return
+        yield from self.in_context(policy, rule, subject, context)
+
+    def in_context(
+        self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, context: Context
+    ) -> Iterator[Result]:
         name = rule["name"]
-        context = self.context(subject)
+        properties: dict[str, str] = {}
 
-        def result(status: str, message: str, patched: dict[str, Any] | None = None) -> Result:
-            return Result(policy, name, status, message, patched)
+        def result(status: str, message: str, **more: Any) -> Result:
+            return Result(policy["metadata"]["name"], name, status, message, properties=properties, **more)
 
+        background = _phase(rule) == "background"
+        if background:  # there exceptions go before preconditions
+            excepted = exceptions_for(self.exceptions, policy, name, subject, context)
+            if excepted:
+                yield result("skip", _excepted(excepted))
+                return
         try:
             met, messages = holds(rule.get("preconditions"), context)
         except ConditionError as error:
-            return result("error", f"failed to evaluate preconditions: {error}")
+            yield result("error", f"failed to evaluate preconditions: {error}")
+            return
         if not met:
-            return result("skip", "; ".join(["preconditions not met", *messages]))
-        excepted = self.excepted(policy, name, subject)
-        if excepted:
-            return result("skip", "rule is skipped due to policy exceptions" + ", ".join(excepted))
-        if "mutate" in rule:
-            status, message, patched = mutate(rule, subject.resource, context)
-            return result(status, message, patched)
-        validate = rule["validate"]
-        if "deny" in validate:
-            return result(*deny(name, validate, context))
-        if self.operation == "DELETE":
-            return None
-        if "pattern" in validate:
-            return result(*pattern(name, validate, subject.resource, context))
-        if "anyPattern" in validate:
-            return result(*any_pattern(name, validate, subject.resource, context))
-        return None
-
-    def excepted(self, policy: str, rule: str, subject: Subject) -> list[str]:
-        """Keys of the exceptions of the guide's form that hold for this rule."""
-        found = []
-        for exception in self.exceptions:
-            for entry in exception["spec"].get("rules") or []:
-                names = (entry["name"], f"autogen-{entry['name']}", f"autogen-cronjob-{entry['name']}")
-                right_policy = entry.get("policy") in (None, policy)
-                if right_policy and any(wildcard(n, rule) for n in names):
-                    if _block(exception["spec"].get("match") or {}, subject, in_match=True):
-                        metadata = exception["metadata"]
-                        found.append(f"{metadata.get('namespace') or 'default'}/{metadata['name']}")
-                    break
-        return found
-
-
-def _with_stop(message: str) -> str:
-    return message if message.endswith(".") else message + "."
-
-
-def _substituted_message(validate: dict[str, Any], context: dict[str, Any]) -> str:
-    message = substitute(validate.get("message") or "", context)
-    return message if isinstance(message, str) else json_text(message)
-
-
-def pattern(name: str, validate: dict[str, Any], resource: Any, context: dict[str, Any]) -> tuple[str, str]:
-    try:
-        wanted = substitute(validate["pattern"], context)
-    except SubstitutionError as error:
-        return "error", f"variable substitution failed: {error}"
-    found = match_pattern(resource, wanted)
-    if found is None:
-        return "pass", f"validation rule '{name}' passed."
-    if found.skip:
-        return "skip", found.text
-    return ("fail" if found.path else "error"), _pattern_message(name, validate, found, context)
-
-
-def _pattern_message(name: str, validate: dict[str, Any], found: Mismatch, context: dict[str, Any]) -> str:
-    try:
-        message = _substituted_message(validate, context)
-    except SubstitutionError:
-        return f"validation error: variables substitution error in rule {name} execution error: {found.text}"
-    before = f"{_with_stop(message)} " if validate.get("message") else ""
-    if found.path:
-        return f"validation error: {before}rule {name} failed at path {found.path}"
-    return f"validation error: {before}rule {name} execution error: {found.text}"
-
-
-def any_pattern(name: str, validate: dict[str, Any], resource: Any, context: dict[str, Any]) -> tuple[str, str]:
-    try:
-        patterns = substitute(validate["anyPattern"], context)
-    except SubstitutionError as error:
-        return "error", f"variable substitution failed: {error}"
-    failed, skipped = [], []
-    for i, wanted in enumerate(patterns):
-        found = match_pattern(resource, wanted)
-        if found is None:
-            return "pass", f"validation rule '{name}' anyPattern[{i}] passed."
-        if found.skip:
-            skipped.append(f"rule {name}[{i}] skipped: {found.text}")
-        elif found.path:
-            failed.append(f"rule {name}[{i}] failed at path {found.path}")
+            yield result("skip", "; ".join(["preconditions not met", *messages]))
+            return
+        properties.update(_properties(rule, context))
+        excepted = [] if background else exceptions_for(self.exceptions, policy, name, subject, context)
+        body = rule.get("validate") or {}
+        if excepted and not ("podSecurity" in body and all(e.pod_security for e in excepted)):
+            yield result("skip", _excepted(excepted, " " if "podSecurity" in body else ""))
+            return
+        values = self.world.foreach_values.get((policy["metadata"]["name"], name)) or {}
+        if _phase(rule) == "mutate":
+            status, message, patched = mutate(rule, subject.resource, context, values)
+            yield result(status, message, patched=patched)
+        elif rule.get("mutate") is not None:
+            for (status, message, patched), target in mutate_existing(rule, context, values):
+                yield result(status, message, patched=patched or (target if status == "skip" else None))
+        elif rule.get("generate") is not None:
+            try:
+                made = generated(rule, context)
+            except GenerationError as error:
+                yield result("error", str(error))
+                return
+            yield result("pass", "", generated=made)
+        elif "podSecurity" in body:
+            if subject.operation != "DELETE":
+                status, message = pod_security(rule, subject.resource, excepted)
+                yield result(status, message)
         else:
-            failed.append(f"rule {name}[{i}] failed: {found.text}")
-    if not failed:
-        return "skip", " ".join(skipped)
-    message = validate.get("message") or ""  # as written: Kyverno resolves no variables in it here
-    before = f"{_with_stop(message)} " if message else ""
-    return "fail", f"validation error: {before}{' '.join(failed)}"
+            outcome = validate(Checked(name, body, subject.operation == "DELETE", values), subject.resource, context)
+            if outcome is not None and outcome[0] == "fail" and self.was_so_before(policy, rule, subject, values):
+                outcome = "skip", "skipping the rule evaluation as pre-existing violations are allowed"
+            if outcome is not None:
+                yield result(*outcome)
+
+    def was_so_before(
+        self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, values: dict[str, Any]
+    ) -> bool:
+        """Whether an UPDATE of an object that failed already is let through (§4)."""
+        body = rule["validate"]
+        action = body.get("failureAction") or policy["spec"].get("validationFailureAction") or "Audit"
+        if action.lower() != "enforce" or body.get("allowExistingViolations") is False:
+            return False
+        if subject.operation != "UPDATE" or self.old is None:
+            return False
+        before = self.subject(self.old, "CREATE")
+        if not rule_applies(rule, before):
+            return False
+        context = self.context(policy, rule, before, None)
+        try:
+            if not holds(rule.get("preconditions"), context)[0]:
+                return False
+        except ConditionError:
+            return False
+        outcome = validate(Checked(rule["name"], body, False, values), self.old, context)
+        return outcome is not None and outcome[0] == "fail"
 
 
-def deny(name: str, validate: dict[str, Any], context: dict[str, Any]) -> tuple[str, str]:
+def _excepted(excepted: list[Excepted], space: str = "") -> str:
+    return f"rule is skipped due to policy exceptions{space}" + ", ".join(e.key for e in excepted)
+
+
+def _properties(rule: dict[str, Any], context: Context) -> dict[str, str]:
+    """The report's properties; what cannot be resolved is ignored."""
     try:
-        denied, messages = holds((validate["deny"] or {}).get("conditions"), context)
-    except ConditionError as error:
-        return "error", f"failed to check deny conditions: {error}"
-    if not denied:
-        return "pass", f"validation rule '{name}' passed."
-    texts = [t for t in (validate.get("message"), *messages) if t]
-    if not texts:
-        return "fail", f"validation error: rule {name} failed"
-    try:
-        message = substitute("; ".join(texts), context)
+        found = substitute(rule.get("reportProperties") or {}, context)
     except SubstitutionError:
-        return "fail", "; ".join(messages)
-    if not isinstance(message, str):
-        message = "the produced message didn't resolve to a string, check your policy definition."
-    return "fail", message
+        return {}
+    return {k: v for k, v in found.items() if isinstance(v, str)}
 
 
-def mutate(
-    rule: dict[str, Any], resource: dict[str, Any], context: dict[str, Any]
-) -> tuple[str, str, dict[str, Any] | None]:
-    """Status, message, and the new resource when it changed."""
-    try:
-        ready = substitute(rule, context)["mutate"]
-        if "patchStrategicMerge" in ready:
-            patched = strategic_merge(resource, ready["patchStrategicMerge"])
-        else:
-            patched = json_patch(resource, _operations(ready["patchesJson6902"]))
-    except NothingToDo:
-        return "skip", "no patches applied", None
-    except (SubstitutionError, MutationError) as error:
-        return "error", str(error), None
-    if equal(patched, resource):
-        return "skip", "no patches applied", None
-    metadata = patched.get("metadata") if isinstance(patched.get("metadata"), dict) else {}
-    kind, called, namespace = (
-        v if isinstance(v, str) else "" for v in (patched.get("kind"), metadata.get("name"), metadata.get("namespace"))
-    )
-    message = f"mutated {kind}/{called}" + (f" in namespace {namespace}" if namespace else "")
-    return "pass", message, patched
-
-
-def _operations(patch: Any) -> list[dict[str, Any]]:
-    decoded = yaml.safe_load(patch) if isinstance(patch, str) else patch
-    if not isinstance(decoded, list):
-        raise MutationError("a JSON patch must be a list")
-    return decoded
+__all__ = ["PHASES", "Result", "evaluate"]

@@ -36,13 +36,13 @@ class Subject:
 
 def rule_applies(rule: dict[str, Any], subject: Subject) -> bool:
     match = rule.get("match") or {}
-    if not _block(match, subject, in_match=True):
+    if not block_matches(match, subject, in_match=True):
         return False
     exclude = rule.get("exclude")
-    return not (exclude and _block(exclude, subject, in_match=False))
+    return not (exclude and block_matches(exclude, subject, in_match=False))
 
 
-def _block(block: dict[str, Any], subject: Subject, *, in_match: bool) -> bool:
+def block_matches(block: dict[str, Any], subject: Subject, *, in_match: bool) -> bool:
     if block.get("any"):
         return any(_filter(f, subject, in_match) for f in block["any"])
     if block.get("all"):

@@ -232,6 +232,8 @@ def search(text: str, data: Any) -> Any:
     rest.
     """
     options = jmespath.visitor.Options(custom_functions=_Functions())
+    if hasattr(data, "of_query"):  # a context, which loads what the query mentions
+        data = data.of_query(text)
     try:
         tree = jmespath.parser.Parser().parse(text).parsed
         return _Interpreter(options).visit(tree, data)
