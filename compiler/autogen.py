@@ -172,6 +172,8 @@ def _rewritten(
     elif validate.get("anyPattern") is not None:
         kept["anyPattern"] = [_wrap(p, steps) for p in validate["anyPattern"]]
         pivot = "anyPattern"
+    elif validate.get("podSecurity") is not None:
+        pivot = "podSecurity"
     elif validate.get("cel") is not None:
         # The references of its messages stay: nothing in the rule has gone to another place.
         out["validate"] = validate

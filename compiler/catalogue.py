@@ -131,6 +131,28 @@ CODES: Final[dict[str, Code]] = {
     "T0601": _w(
         "no controller", "The annotation for autogen is split at commas only; a name with a space is no controller."
     ),
+    # T13: parts of rules
+    "T1340": _e(
+        "control of another level",
+        "The excluded control belongs to level `restricted`, so that a rule of level `baseline` never asks for it.",
+    ),
+    "T1341": _e(
+        "images of an exclusion",
+        "Controls of containers are excluded for images, which must be named; controls of the Pod itself have none.",
+    ),
+    "T1342": _e(
+        "restrictedField and values",
+        "An exclusion of certain values names both the field and the values, or neither.",
+    ),
+    "T1343": _w(
+        "restrictedField of another control",
+        "No check of the control looks at this field, so that the exclusion never applies.",
+    ),
+    "T1344": _w(
+        "level privileged",
+        "Level `privileged` allows everything in Kubernetes, but Kyverno runs the checks of all levels for it, and so "
+        "does Thesmos.",
+    ),
     # T09: not built yet
     "T0901": _e(
         "not built yet",

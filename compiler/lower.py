@@ -31,6 +31,7 @@ of a rule               meaning
 ``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?,
                         listed?}``; of a policy of the API server also ``onError``, ``fail`` or ``ignore``
 ``cel``                 true: the code is that of CEL expressions, whose cost has limits of its own
+``podSecurity``         ``{level, version, exclude}`` of such a rule
 ``passed``              the message of a pass, where it is not the standing one
 ======================  ==============================================================================================
 
@@ -48,6 +49,7 @@ from compiler.frontends.conditions import preconditions
 from compiler.frontends.context import register
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, matched, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
+from compiler.frontends.pod_security import exclusion_json
 from compiler.frontends.rule import RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
@@ -147,8 +149,16 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
             meta["overrides"] = _overrides(rule.validate.overrides)
         # The reference asks of old violations for patterns and conditions alone, never for expressions.
         meta["allowExistingViolations"] = rule.validate.allow_existing and rule.validate.cel is None
+        pod_security = rule.validate.pod_security
+        if pod_security is not None:
+            meta["podSecurity"] = {
+                "level": pod_security.level,
+                "version": pod_security.version,
+                "exclude": [exclusion_json(e) for e in pod_security.exclude],
+            }
         if rule.validate.cel is not None:
             meta["cel"] = True
+        if rule.validate.cel is not None or pod_security is not None:
             meta["passed"] = f"Validation rule '{rule.name}' passed."
     params = _cel_params(rule)
     if params is not None and params.chosen:

@@ -21,6 +21,7 @@ from vm.intrinsics import (
     table_match,
     table_pat,
     table_patch,
+    table_podsec,
     table_regex,
     table_text,
 )
@@ -34,6 +35,7 @@ TABLES: Final = (
     table_cond.TABLE,
     table_match.TABLE,
     table_patch.TABLE,
+    table_podsec.TABLE,
     table_ctx.TABLE,
     table_cel_rule.TABLE,
     libraries.intrinsics(),

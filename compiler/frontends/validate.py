@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.frontends.conditions import Verdict, joined, lower_conditions
+from compiler.frontends.pod_security import lower_pod_security
 from compiler.frontends.rule import OPERATION, RESOURCE, RuleFrame, as_text, concat
 from compiler.frontends.template import has_variables, lower_text, lower_value, put_in_again
 from compiler.ir.build import any_of, negate
@@ -23,7 +24,9 @@ def lower_validate(frame: RuleFrame) -> None:
     validate = frame.rule.validate
     if validate is None:
         raise ValueError(f"rule {frame.name} does not validate")
-    if validate.deny is not None:
+    if validate.pod_security is not None:
+        lower_pod_security(frame)
+    elif validate.deny is not None:
         _deny(frame, validate.deny.conditions)
     elif validate.pattern is not None:
         _pattern(frame, validate.pattern)

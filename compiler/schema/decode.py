@@ -15,6 +15,7 @@ from compiler.schema.model import (
     Deny,
     ExceptionPolicy,
     ExceptionRule,
+    Exclusion,
     Filter,
     MatchBlock,
     Mode,
@@ -23,6 +24,7 @@ from compiler.schema.model import (
     Origin,
     Override,
     Params,
+    PodSecurity,
     Policy,
     Rule,
     Subject,
@@ -149,7 +151,7 @@ def _resources(
 
 
 def _validate(value: dict[str, Json], at: str) -> Validate:
-    deny, cel = value.get("deny"), value.get("cel")
+    deny, cel, pod_security = value.get("deny"), value.get("cel"), value.get("podSecurity")
     action: Action | None = value.get("failureAction")
     return Validate(
         message=value.get("message"),
@@ -157,10 +159,33 @@ def _validate(value: dict[str, Json], at: str) -> Validate:
         any_pattern=value.get("anyPattern"),
         deny=Deny(deny.get("conditions")) if deny is not None else None,
         cel=_cel(cel, at + "/cel") if cel is not None else None,
+        pod_security=_pod_security(pod_security, at + "/podSecurity") if pod_security is not None else None,
         foreach=decode_foreach(value.get("foreach"), at + "/foreach"),
         failure_action=action,
         overrides=_overrides(value.get("failureActionOverrides")),
         allow_existing=value.get("allowExistingViolations", True),
+    )
+
+
+def _pod_security(value: dict[str, Json], at: str) -> PodSecurity:
+    return PodSecurity(
+        level=value["level"],
+        version=value.get("version") or "latest",
+        exclude=decode_exclusions(value.get("exclude"), at + "/exclude"),
+    )
+
+
+def decode_exclusions(entries: list[dict[str, Json]] | None, at: str) -> tuple[Exclusion, ...]:
+    """The entries of ``podSecurity.exclude``, or of ``podSecurity`` in an exception."""
+    return tuple(
+        Exclusion(
+            control=e["controlName"],
+            images=tuple(e.get("images") or ()),
+            restricted_field=e.get("restrictedField") or "",
+            values=tuple(e.get("values") or ()),
+            pointer=f"{at}/{i}",
+        )
+        for i, e in enumerate(entries or ())
     )
 
 

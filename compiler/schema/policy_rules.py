@@ -10,7 +10,14 @@ import re
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
-from compiler.schema import cel_rules, condition_rules, match_rules, patch_rules, pattern_rules
+from compiler.schema import (
+    cel_rules,
+    condition_rules,
+    match_rules,
+    patch_rules,
+    pattern_rules,
+    pod_security_rules,
+)
 from compiler.source import Document, pointer
 
 Json: TypeAlias = Any
@@ -267,6 +274,8 @@ def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, repo
     deny = validate.get("deny")
     if deny is not None and deny.get("conditions") is not None:
         condition_rules.check(doc, deny["conditions"], at + "/deny/conditions", reporter)
+    if (pod_security := validate.get("podSecurity")) is not None:
+        pod_security_rules.check(doc, pod_security, at + "/podSecurity", reporter)
     if kind == "ClusterPolicy":
         match_rules.check_overrides(
             doc, validate.get("failureActionOverrides"), at + "/failureActionOverrides", reporter

@@ -30,7 +30,7 @@ KINDS: Final = frozenset(
 """Kinds of policies that a later version runs."""
 
 _RULE: Final = ("imageExtractors", "generate", "verifyImages", "cleanup")
-_VALIDATE: Final = ("podSecurity", "foreach", "manifests", "assert")
+_VALIDATE: Final = ("foreach", "manifests", "assert")
 _MUTATE: Final = ("targets", "foreach")
 
 
