@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from runtime.context.tenancy import admitted
 from vm.host import Execution, HostCall
 from vm.intrinsics.text import json_text
 from vm.values import Err, Value
@@ -24,6 +25,8 @@ AUTHORIZE: Final = "authorize"
 """The call of code that asks who may do what; its payload is the spec of a SubjectAccessReview."""
 NAMESPACE_CALL: Final = "namespace"
 """The webhook's own call for a Namespace by name."""
+SERVICES: Final = "$services"
+"""A key of the root: true where the context entries of namespaced policies may call services."""
 MAX_QUESTIONS: Final = 100
 """Questions that one request may put: a rule may ask in a loop over the object's own parts."""
 
@@ -89,11 +92,12 @@ def within(ask: Ask, deadline: float) -> Ask:
 
 
 def ask(root: dict[str, Any], call: HostCall) -> Value:
-    """Puts a call to the host of a root; without one there is nobody to answer."""
+    """Puts a call to the host of a root, if the policy may ask that; without a host there is nobody to answer."""
     host: Host | None = root.get(KEY)
     if host is None:
         return Err("host", f"{call.kind}: there is no cluster to ask")
-    return host.ask(call)
+    allowed = admitted(call, services=root.get(SERVICES) is True)
+    return allowed if type(allowed) is Err else host.ask(allowed)
 
 
 def drive(execution: Execution, root: dict[str, Any]) -> Any:
@@ -107,4 +111,7 @@ def drive(execution: Execution, root: dict[str, Any]) -> Any:
 
 
 def _key(call: HostCall) -> tuple[str, str, str | None]:
-    return call.kind, json_text(call.payload), call.scope
+    payload = call.payload
+    if type(payload) is dict and "for" in payload:
+        payload = {key: value for key, value in payload.items() if key != "for"}  # the answer is the same for all
+    return call.kind, json_text(payload), call.scope

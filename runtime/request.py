@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from vm.values import Value
@@ -65,6 +65,20 @@ class Request:
     dry_run: bool
     namespace_labels: Mapping[str, str] | None
     root: dict[str, Any]
+    rule_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Offline: values that one rule alone sees, by its name and by dotted name."""
+
+    def root_of(self, rule: str) -> dict[str, Any]:
+        """The root as a rule sees it. The values of a rule are those of the rules that autogen makes of it too."""
+        values = self.rule_values.get(rule)
+        if values is None:
+            values = self.rule_values.get(rule.removeprefix("autogen-").removeprefix("cronjob-"))
+        if not values:
+            return self.root
+        plain = {key: value for key, value in self.root.items() if not key.startswith("$")}
+        for path, value in values.items():
+            plain = _merge(plain, _nested(split_path(path), value))
+        return {**self.root, **plain}
 
     @classmethod
     def from_review(
@@ -199,6 +213,7 @@ class Request:
             self.dry_run,
             self.namespace_labels,
             root,
+            self.rule_values,
         )
 
     def before(self) -> Request:
@@ -225,6 +240,7 @@ class Request:
             self.dry_run,
             self.namespace_labels,
             root,
+            self.rule_values,
         )
 
 

@@ -1,0 +1,142 @@
+"""What context entries are answered from without a cluster, in this order: values of a loop, mocked responses and global
+entries, given objects, image data, a recording, and last a cluster that is being recorded.
+
+Made by the commands from their files (:mod:`runtime.cli.outside`). What nobody supplied is ``Err not_found`` in the
+words of a missing key that names the entry; the code of the entry makes it an error that no default hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from runtime.context.global_entries import GlobalEntries
+from runtime.context.objects import Objects
+from runtime.context.recording import Recording
+from runtime.context.tenancy import asker
+from vm.host import HostCall
+from vm.values import MISSING, Err, Value
+
+CONTEXT_CALLS: Final = ("configmap", "apicall", "globalcontext", "imagedata")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A mocked answer to an API or service call; ``url`` is a path or a whole URL."""
+
+    url: str
+    method: str
+    status: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Everything that stands in for the world outside."""
+
+    responses: tuple[Response, ...] = ()
+    entries: GlobalEntries | None = None
+    objects: Objects | None = None
+    images: Mapping[str, Any] | None = None
+    recording: Recording | None = None
+    live: Callable[[HostCall], Value] | None = None
+
+    def answer(self, call: HostCall) -> Value:
+        """The answer to the call of a context entry; ``Err not_found`` when nobody supplied one."""
+        found = self._given(call)
+        if found is MISSING and self.recording is not None:
+            found = self.recording.find(call)
+        if found is MISSING and self.live is not None:
+            found = self.live(call)
+        return unsupplied(call) if found is MISSING else found
+
+    def _given(self, call: HostCall) -> Value:
+        payload = call.payload
+        match call.kind:
+            case "configmap":
+                return self._config_map(payload["namespace"], payload["name"])
+            case "apicall":
+                return self.api_call(payload)
+            case "globalcontext" if self.entries is not None:
+                found = self.entries.read(str(payload.get("name")))
+                if found is MISSING:
+                    return Err("host", f"failed to fetch entry key={str(payload.get('name')).partition('.')[0]}")
+                return found
+            case "imagedata" if self.images is not None:
+                return self.images.get(str(payload.get("reference")), MISSING)
+        return MISSING
+
+    def _config_map(self, namespace: str, name: str) -> Value:
+        if self.objects is None:
+            return MISSING
+        found = self.objects.find("", "v1", "configmaps", namespace, name)
+        if type(found) is Err:
+            if found.code == "not_found":
+                return MISSING
+            return Err("host", f"failed to get configmap {namespace}/{name} : {found.text}")
+        return config_map_value(found)
+
+    def api_call(self, payload: Mapping[str, Any]) -> Value:
+        """The answer of mocks and objects to a call, MISSING when there is none."""
+        url, method = payload.get("urlPath"), payload.get("method") or "GET"
+        service = payload.get("service")
+        target = url if url is not None else service.get("url") if type(service) is dict else None
+        for response in self.responses:
+            if (response.url, response.method) == (target, method):
+                return _mocked(response, url is not None)
+        if url is None or method != "GET" or self.objects is None:
+            return MISSING
+        found = self.objects.get(url)
+        if type(found) is Err:
+            if found.code == "not_found":
+                return MISSING
+            return Err("host", f"failed to {method} resource with raw url: {url}: {found.text}")
+        return found
+
+
+def _mocked(response: Response, api: bool) -> Value:
+    if 200 <= response.status < 300:
+        return response.body
+    try:
+        words = HTTPStatus(response.status).phrase
+    except ValueError:
+        words = ""
+    text = f"HTTP {response.status} {words}: {response.body}"
+    return Err("host", f"failed to {response.method} resource with raw url: {response.url}: {text}" if api else text)
+
+
+def config_map_value(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """What a ``configMap`` entry sees of the object."""
+    return {"data": obj.get("data") or None, "metadata": obj.get("metadata") or {}}
+
+
+def unsupplied(call: HostCall) -> Err:
+    """The error of an entry that nothing answers, in the words of the reference, where it is a key that is not there."""
+    return Err("not_found", f'Unknown key "{asker(call, "entry")}" in path')
+
+
+def element_value(lists: Mapping[str, Sequence[Any]], call: HostCall) -> Value:
+    """The value of an entry within a loop: of each name, dotted where it is a part, the one of the element's position."""
+    entry, element = asker(call, "entry"), asker(call, "element")
+    if type(element) is not int:
+        return MISSING
+    value: Value = MISSING
+    for keys, values in _parts(lists):
+        if keys[0] == entry and element < len(values):
+            value = _put(value, keys[1:], values[element])
+    return value
+
+
+def _parts(lists: Mapping[str, Sequence[Any]]) -> Iterable[tuple[list[str], Sequence[Any]]]:
+    from runtime.request import split_path
+
+    return [(split_path(name), values) for name, values in lists.items() if type(values) is list]
+
+
+def _put(value: Value, keys: list[str], new: Any) -> Value:
+    if not keys:
+        return new
+    old = value if type(value) is dict else {}
+    return {**old, keys[0]: _put(old.get(keys[0], MISSING), keys[1:], new)}
