@@ -430,13 +430,23 @@ def intersects(a: V, b: V) -> V:
     return ("bool", any(equal(x, y) for x in items(a) for y in there))
 
 
+_ORDERED = frozenset({"int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"})
+
+
 def is_sorted(a: V) -> V:
+    """Whether no element is less than the one before it; what has no order among itself is not less (Kubernetes)."""
     found = items(a)
     for x in found:
-        if x[0] not in ("int", "uint", "double", "string", "bytes", "bool", "timestamp", "duration"):
+        if x[0] not in _ORDERED:
             raise no_overload()
-    signs = [compare(x, y) for x, y in pairwise(found)]
-    return ("bool", all(s <= 0 for s in signs))
+    return ("bool", not any(_less(y, x) for x, y in pairwise(found)))
+
+
+def _less(x: V, y: V) -> bool:
+    try:
+        return compare(x, y) < 0
+    except CelError:
+        return False
 
 
 def sort_by(keyed: list[tuple[V, V]]) -> list[V]:
@@ -463,9 +473,6 @@ def total(a: V) -> V:
     for x in found[1:]:
         result = add(result, x)
     return result
-
-
-_ORDERED = frozenset({"int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"})
 
 
 def edge(wanted: int) -> Callable[[V], V]:
