@@ -7,7 +7,7 @@ path only results that say something are recorded; ``full`` records passes too, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, Final, Literal, TypeAlias
 
@@ -17,7 +17,7 @@ from vm.host import PASSED, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import Value
 
-What: TypeAlias = Literal["validate", "mutate"]
+What: TypeAlias = Literal["validate", "mutate", "background"]
 
 PASS: Final = "pass"
 FAIL: Final = "fail"
@@ -45,7 +45,12 @@ class DeadlinePassed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """How one rule ended. ``status`` is ``pass``, ``fail``, ``skip`` or ``error``; ``action`` is Enforce or Audit."""
+    """How one rule ended. ``status`` is ``pass``, ``fail``, ``skip`` or ``error``; ``action`` is Enforce or Audit.
+
+    ``patched`` is what a mutation made of the object. ``product`` is what a rule that works in the background asks for:
+    of a generate rule the list of what it makes (``runtime.generate``), of a rule with targets the list of these
+    (``runtime.mutate_existing``). ``plan`` is the rule itself, for whoever goes on from there.
+    """
 
     policy: str
     namespace: str | None
@@ -57,6 +62,8 @@ class RuleResult:
     exceptions: tuple[str, ...] = ()
     patched: Value = field(default=None, repr=False, compare=False)
     info: PolicyInfo | None = field(default=None, repr=False, compare=False)
+    product: Value = field(default=None, repr=False, compare=False)
+    plan: RulePlan | None = field(default=None, repr=False, compare=False)
 
     @property
     def policy_key(self) -> str:
@@ -120,6 +127,7 @@ class Engine:
         deadline: float | None = None,
     ) -> EngineResponse:
         """Runs the rules that the request reaches, policy by policy; a mutation's result is what the next one sees.
+        ``background``: those that work on other objects because of it, each result with its product.
 
         ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is
         over, the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
@@ -129,8 +137,10 @@ class Engine:
         )
         if what == "validate":
             groups, policies = found.validate, found.validating
-        else:
+        elif what == "mutate":
             groups, policies = found.mutate, found.mutating
+        else:
+            groups, policies = found.background, found.in_background
         if (found.some_stay_out and request.uid) or only is not None:
             wanted = None if only is None else {id(policy) for policy in only}
             groups = tuple(
@@ -143,11 +153,13 @@ class Engine:
             _add_images(request)
         results: list[RuleResult] = []
         timely = groups if deadline is None else _until(groups, deadline)
+        patched: Value = None
         if what == "validate":
             self._validate(request, timely, results, full)
-            patched = None
-        else:
+        elif what == "mutate":
             patched = self._mutate(request, timely, results, full)
+        else:
+            self._background(request, timely, results)
         return EngineResponse(request, what, tuple(results), patched, policies)
 
     def _validate(
@@ -158,12 +170,16 @@ class Engine:
         full: bool,
     ) -> None:
         root = request.root
+        own = bool(request.rule_values)
         fuel = self.fuel
         meter = Meter(fuel)
         for policy, plans in groups:
             keep = full or policy.emit_warning
             for plan in plans:
                 meter.left = fuel
+                meter.context = 0
+                if own:
+                    root = request.root_of(plan.name)
                 outcome = plan.run(plan.entry, root, meter)
                 if outcome is PASSED and not keep and not plan.exemptions:
                     if policy.apply_one:
@@ -202,7 +218,8 @@ class Engine:
         for policy, plans in groups:
             for plan in plans:
                 meter.left = self.fuel
-                outcome = plan.run(plan.entry, request.root, meter)
+                meter.context = 0
+                outcome = plan.run(plan.entry, request.root_of(plan.name), meter)
                 status = outcome.status
                 if status is _NONE:
                     continue
@@ -222,6 +239,25 @@ class Engine:
                 if policy.apply_one and status is not _SKIP:
                     break
         return patched
+
+    def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult]) -> None:
+        meter = Meter(self.fuel)
+        for policy, plans in groups:
+            for plan in plans:
+                meter.left = self.fuel
+                meter.context = 0
+                outcome = plan.run(plan.entry, request.root_of(plan.name), meter)
+                status = outcome.status
+                if status is _NONE:
+                    continue
+                excepted = self._exempted(plan, request, request.root) if plan.exemptions else ()
+                if excepted:
+                    results.append(_exempt_result(plan, request, excepted))
+                    continue
+                result = _result(plan, request, WORDS[status], outcome)
+                results.append(replace(result, patched=None, product=outcome.patched, plan=plan))
+                if policy.apply_one and status is not _SKIP:
+                    break
 
     def _exempted(self, plan: RulePlan, request: Request, root: dict[str, Any]) -> tuple[str, ...]:
         """The exceptions, as ``namespace/name``, that hold for this rule and request."""

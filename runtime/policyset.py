@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from runtime.match_index import IndexedRule, MatchIndex
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
-from vm.code import Exemption, Module, Policy, Rule
+from vm.code import BACKGROUND_KINDS, Exemption, Module, Policy, Rule
 from vm.host import Imports, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 
@@ -26,6 +26,9 @@ WHOLE_ROOT: Final = frozenset({"text.substitute", "jmes.root"})
 CEL_FUEL: Final = 25
 """How many times the fuel of another rule one with CEL expressions has: their budget of 10,000,000 units comes to
 23,000,000 of fuel where it goes into loops, and to half a second on tier 2."""
+
+CLEANUP_POLICIES: Final = ("ClusterCleanupPolicy", "CleanupPolicy")
+"""Kinds of policies that no request reaches: ``runtime.cleanup`` runs their rules by the clock."""
 
 FUEL: Final = 1_000_000
 """Fuel of one rule, each with a meter of its own."""
@@ -85,14 +88,17 @@ class RulePlan:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The rules that a request may reach, grouped by policy in order. ``some_stay_out``: a policy among them has
+    """The rules that a request may reach, grouped by policy in order: those that judge it, those that change it, and
+    those that work on other objects because of it (``background``). ``some_stay_out``: a policy among them has
     ``admission: false`` and keeps to background scans and the command line."""
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
+    background: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     some_stay_out: bool
     validating: tuple[PolicyInfo, ...]
     mutating: tuple[PolicyInfo, ...]
+    in_background: tuple[PolicyInfo, ...]
 
 
 @dataclass(slots=True)
@@ -133,7 +139,8 @@ class PolicySet:
                 for rule in policy.rules:
                     plan = _rule_plan(info, rule, run, exemptions)
                     plans.append(plan)
-                    indexed.append(IndexedRule(rule.keys, policy.namespace, plan))
+                    if info.kind not in CLEANUP_POLICIES:
+                        indexed.append(IndexedRule(rule.keys, policy.namespace, plan))
         self.policies = tuple(policies)
         self.rules = tuple(plans)
         self._index = MatchIndex(indexed)
@@ -179,9 +186,9 @@ class PolicySet:
         if known is None or known[0] is not found:
             # The tuple is kept beside its groups, so that its id stays its own.
             stay_out = any(not plan.policy.admission for plan in found)
-            validate, mutate = _group(found, "validate"), _group(found, "mutate")
-            policies = [tuple(policy for policy, _ in groups) for groups in (validate, mutate)]
-            known = (found, Candidates(validate, mutate, stay_out, *policies))
+            groups = _group(found, "validate"), _group(found, "mutate"), _group(found, *BACKGROUND_KINDS)
+            policies = [tuple(policy for policy, _ in group) for group in groups]
+            known = (found, Candidates(*groups, stay_out, *policies))
             if len(self._groups) > 8192:
                 self._groups.clear()
             self._groups[id(found)] = known
@@ -193,10 +200,10 @@ def _mentions_images(module: Module) -> bool:
     return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 
 
-def _group(found: tuple[RulePlan, ...], kind: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:
+def _group(found: tuple[RulePlan, ...], *kinds: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:
     groups: list[tuple[PolicyInfo, list[RulePlan]]] = []
     for plan in found:
-        if plan.kind != kind:
+        if plan.kind not in kinds:
             continue
         if not groups or groups[-1][0] is not plan.policy:
             groups.append((plan.policy, []))

@@ -20,7 +20,9 @@ LANGUAGE: Final = 1
 
 ROLES: Final = ("entry", "message", "exception", "cell", "helper")
 MODES: Final = ("propagate", "absorb")
-RULE_KINDS: Final = ("validate", "mutate")
+RULE_KINDS: Final = ("validate", "mutate", "generate", "mutateExisting", "cleanup")
+BACKGROUND_KINDS: Final = RULE_KINDS[2:]
+"""Kinds of rules that leave the request as it is: work is done on other objects because of it."""
 
 MAX_CODE: Final = 64 * 1024
 """Bytes of code in one function."""

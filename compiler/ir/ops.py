@@ -205,7 +205,7 @@ class Rule:
 
     name: str
     entry: str
-    kind: str  # validate | mutate
+    kind: str  # one of vm.code.RULE_KINDS
     keys: tuple[MatchKey, ...]
     meta: Mapping[str, Any]
 

@@ -21,6 +21,7 @@ from runtime.params import CALL as PARAMS
 from runtime.params import Query, chosen, query_of
 from runtime.policyset import PolicyInfo, PolicySet, Tier
 from runtime.request import Request, RequestError, UserInfo, split_api_version
+from vm.code import BACKGROUND_KINDS
 from vm.host import HostCall
 from vm.values import Err, Value
 
@@ -215,10 +216,12 @@ def evaluate(
     operation: str | None = None,
 ) -> list[Answer]:
     """Every policy's answer on a resource: the mutating ones in order, each on what the one before left, then the
-    validating ones on the result. ``operation`` wins over the values' own."""
+    validating ones on the result, and those that work on other objects because of it. ``operation`` wins over the
+    values' own."""
     engine = Engine(policies)
     mutating = {id(rule.policy) for rule in policies.rules if rule.kind == "mutate"}
     validating = {id(rule.policy) for rule in policies.rules if rule.kind == "validate"}
+    background = {id(rule.policy) for rule in policies.rules if rule.kind in BACKGROUND_KINDS}
     answers: list[Answer] = []
     current = resource
     for policy in policies.policies:
@@ -229,7 +232,11 @@ def evaluate(
             if response.patched is not None:
                 current = response.patched
     for policy in policies.policies:
-        if id(policy) in validating or id(policy) not in mutating:
+        if id(policy) in background:
+            request = offline_request(current, policy, values, user, operation)
+            response = engine.evaluate(request, "background", only=[policy])
+            answers.append(Answer(policy, resource, request.operation, False, response.results, current))
+        if id(policy) in validating or not {id(policy)} & (mutating | background):
             request = offline_request(current, policy, values, user, operation)
             response = engine.evaluate(request, "validate", full=True, only=[policy])
             answers.append(Answer(policy, resource, request.operation, False, response.results, current))
