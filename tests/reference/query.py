@@ -1,19 +1,14 @@
-"""Queries: the ``jmespath`` package with the differences of semantics §7, and the functions that the cases use."""
+"""Queries: the ``jmespath`` package with the differences of semantics §7."""
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 from typing import Any
 
 import jmespath.exceptions
-import jmespath.functions
 import jmespath.parser
 import jmespath.visitor
-from jmespath.functions import signature
 
-from tests.reference.scalars import json_text, wildcard
+from tests.reference.functions import Functions, Refusal
 
 
 class QueryError(Exception):
@@ -22,80 +17,6 @@ class QueryError(Exception):
 
 class NotFound(QueryError):
     """A key that is not there; many places take it for null."""
-
-
-class _Functions(jmespath.functions.Functions):  # type: ignore[misc]
-    @signature({"types": ["string"]})
-    def _func_to_upper(self, text: str) -> str:
-        return text.upper()
-
-    @signature({"types": ["string"]})
-    def _func_to_lower(self, text: str) -> str:
-        return text.lower()
-
-    @signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_trim(self, text: str, cut: str) -> str:
-        return text.strip(cut)
-
-    @signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_trim_prefix(self, text: str, prefix: str) -> str:
-        return text.removeprefix(prefix)
-
-    @signature({"types": ["string"]}, {"types": ["string"]})
-    def _func_split(self, text: str, by: str) -> list[str]:
-        return text.split(by) if by else list(text)
-
-    @signature({"types": ["string"]}, {"types": ["string"]}, {"types": ["string"]})
-    def _func_replace_all(self, text: str, old: str, new: str) -> str:
-        return text.replace(old, new)
-
-    @signature({"types": ["string"]}, {"types": ["string", "number"]})
-    def _func_regex_match(self, pattern: str, text: Any) -> bool:
-        return re.search(pattern, text if isinstance(text, str) else json_text(text)) is not None
-
-    @signature({"types": ["string"]}, {"types": ["string"]}, {"types": ["string"]})
-    def _func_regex_replace_all(self, pattern: str, text: str, new: str) -> str:
-        return re.sub(pattern, re.sub(r"\$\{?(\w+)\}?", r"\\g<\1>", new), text)
-
-    @signature({"types": ["string"]}, {"types": ["string", "number"]})
-    def _func_pattern_match(self, pattern: str, text: Any) -> bool:
-        return wildcard(pattern, text if isinstance(text, str) else json_text(text))
-
-    @signature({"types": ["object"]}, {"types": ["object"]})
-    def _func_label_match(self, wanted: dict[str, Any], actual: dict[str, Any]) -> bool:
-        return all(k in actual and actual[k] == v for k, v in wanted.items())
-
-    @signature({"types": ["string"]}, {"types": ["number"]})
-    def _func_truncate(self, text: str, length: float) -> str:
-        return text[: int(length)]
-
-    @signature({"types": ["string"]})
-    def _func_base64_encode(self, text: str) -> str:
-        return base64.b64encode(text.encode()).decode()
-
-    @signature({"types": ["string"]})
-    def _func_base64_decode(self, text: str) -> str:
-        return base64.b64decode(text).decode()
-
-    @signature({"types": ["string"]})
-    def _func_parse_json(self, text: str) -> Any:
-        return json.loads(text)
-
-    @signature({"types": ["object"]}, {"types": ["string"]}, {"types": ["string"]})
-    def _func_items(self, value: dict[str, Any], key_name: str, value_name: str) -> list[Any]:
-        return [{key_name: k, value_name: value[k]} for k in sorted(value)]
-
-    @signature({"types": ["object"]})
-    def _func_keys(self, value: dict[str, Any]) -> list[str]:
-        return sorted(value)
-
-    @signature({"types": ["object"]})
-    def _func_values(self, value: dict[str, Any]) -> list[Any]:
-        return [value[k] for k in sorted(value)]
-
-    @signature({"types": []})
-    def _func_to_string(self, value: Any) -> str:
-        return value if isinstance(value, str) else json_text(value)
 
 
 class _Expression(jmespath.visitor._Expression):  # type: ignore[misc]
@@ -124,7 +45,7 @@ class _Interpreter(jmespath.visitor.TreeInterpreter):  # type: ignore[misc]
         """The left side of flatten, filter and value projections: any error is null there, as go-jmespath has it."""
         try:
             return self.visit(node, value)
-        except (QueryError, jmespath.exceptions.JMESPathError, ValueError, TypeError):
+        except (QueryError, Refusal, jmespath.exceptions.JMESPathError, ValueError, TypeError):
             return None
 
     def visit_field(self, node: Any, value: Any) -> Any:
@@ -231,7 +152,7 @@ def search(text: str, data: Any) -> Any:
     """The value of a query. Raises :class:`NotFound` for a missing key that surfaces, :class:`QueryError` for the
     rest.
     """
-    options = jmespath.visitor.Options(custom_functions=_Functions())
+    options = jmespath.visitor.Options(custom_functions=Functions())
     if hasattr(data, "of_query"):  # a context, which loads what the query mentions
         data = data.of_query(text)
     try:
@@ -239,5 +160,5 @@ def search(text: str, data: Any) -> Any:
         return _Interpreter(options).visit(tree, data)
     except QueryError:
         raise
-    except (jmespath.exceptions.JMESPathError, ValueError, TypeError, OverflowError, KeyError) as error:
+    except (jmespath.exceptions.JMESPathError, ValueError, TypeError, OverflowError, KeyError, Refusal) as error:
         raise QueryError(str(error)) from None
