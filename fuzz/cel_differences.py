@@ -1,85 +1,225 @@
 """Where the product and the outside CEL judge differ on purpose, each with the specification's paragraph.
 
-The product follows cel-go wherever the specification leaves a choice, since the API server does.
+The product follows cel-go wherever the specification leaves a choice, since the API server does. A difference is
+narrow: it names the error that one side gives, or it rewrites the expression to one that leaves out nothing but what
+the two do not agree on, and holds only if they agree on that one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-_ANY: Final = re.compile("")
+_TEXT: Final = r"'''(?:[^\\]|\\.)*?'''|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_TOKEN: Final = re.compile(rf"{_TEXT}|[\[\](){{}},]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An evaluation that differs: the expression, and of each side the value as text or the text of the error, the
+    other one being empty."""
+
+    expression: str
+    ours: str
+    our_error: str
+    theirs: str
+    their_error: str
+    values: str
+    """The bindings as text."""
+
+
+Rewriting = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A case falls under it when all that is given is found: in the ``expression``, in the text of our ``error``, in
-    the ``answers`` of both sides as text. ``paragraph`` is one of the specification (langdef.md)."""
+    """A case falls under it when each pattern that is given is found, and when with ``instead`` the two sides agree on
+    what it makes of the expression, with ``asked`` when only the judge is asked that. ``paragraph`` is one of the
+    specification (langdef.md)."""
 
     paragraph: str
     reason: str
-    expression: re.Pattern[str] = _ANY
-    error: re.Pattern[str] | None = None
-    answers: re.Pattern[str] = _ANY
+    expression: str = ""
+    our_error: str = ""
+    their_error: str = ""
+    instead: Rewriting | None = None
+    asked: Rewriting | None = None
 
+    def covers(self, case: Case) -> bool:
+        """Whether all patterns are found."""
+        return all(
+            not pattern or re.search(pattern, text)
+            for pattern, text in (
+                (self.expression, case.expression),
+                (self.our_error, case.our_error),
+                (self.their_error, case.their_error),
+            )
+        )
+
+    def __str__(self) -> str:
+        return f"{self.paragraph}: {self.reason}"
+
+
+def _calls(head: str, change: Callable[[str, list[str]], str]) -> Rewriting:
+    """Rewrites each call whose text begins with ``head`` (a pattern that ends with the opening bracket): from that
+    beginning and the rewritten arguments, with what stands for the call up to its closing bracket."""
+    pattern = re.compile(rf"(?P<head>{head})|{_TEXT}", re.DOTALL)
+
+    def rewrite(text: str) -> str:
+        for found in pattern.finditer(text):
+            if found["head"] is not None:
+                arguments, end = _arguments(text, found.end())
+                made = change(found["head"], [rewrite(a) for a in arguments])
+                return text[: found.start()] + made + rewrite(text[end:])
+        return text
+
+    return rewrite
+
+
+def _arguments(text: str, start: int) -> tuple[list[str], int]:
+    """The arguments that begin at a place, and the place behind the closing bracket."""
+    depth, at, arguments = 0, start, []
+    for token in _TOKEN.finditer(text, start):
+        mark = token[0]
+        if depth == 0 and mark in (",", ")", "}"):
+            arguments.append(text[at : token.start()].strip())
+            at = token.end()
+            if mark != ",":
+                return [a for a in arguments if a], at
+        depth += (mark in "([{") - (mark in ")]}") if len(mark) == 1 else 0
+    raise ValueError(f"no closing bracket: {text[start:]}")
+
+
+_FORMAT: Final = rf"(?:{_TEXT})\.format\("
+
+
+def _respelled(text: str) -> str:
+    """With the judge's texts of numbers and times spelled as cel-go does: its function ``respelled`` is ours."""
+    for head in (r"\bstring\(", _FORMAT):
+        text = _calls(head, lambda head, given: f"{head}{', '.join(given)}).respelled()")(text)
+    return text
+
+
+def _milliseconds_of_a_second(text: str) -> str:
+    """With what getMilliseconds() answers taken modulo 1000."""
+    call = ".getMilliseconds()"
+    at = text.find(call)
+    while at >= 0:
+        start = _receiver(text, at)
+        made = f"({text[start:at]}.getMilliseconds( ) % 1000)"
+        text = text[:start] + made + text[at + len(call) :]
+        at = text.find(call)
+    return text
+
+
+def _receiver(text: str, end: int) -> int:
+    """Where the primary that ends at a place begins."""
+    depth, at = 0, end
+    while at > 0:
+        c = text[at - 1]
+        if depth == 0 and not (c.isalnum() or c in "_.)]}"):
+            break
+        if depth == 0 and c in ")]}" and at < end and (text[at].isalnum() or text[at] == "_"):
+            break
+        depth += (c in ")]}") - (c in "([{")
+        at -= 1
+    return at
+
+
+def _with_single_entries(text: str) -> str:
+    """With no map of more than one entry."""
+    text = re.sub(r"\bobject\.metadata\.labels\b|\bms\b", "{'app': 'web'}", re.sub(r"\bm\b", "{'a': 1}", text))
+    return _calls(r"\{", lambda head, given: f"{head}{', '.join(given[:1])}}}")(text)
+
+
+_WITHOUT_DOUBLES: Final = _calls(
+    _FORMAT, lambda head, given: f"{head}{given[0]}.map(v9, type(v9) == double ? dyn('') : dyn(v9)))"
+)
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
-        "§ Ordering Operators",
+        "§ Equality and Ordering",
         "no order of NaN is defined: cel-go makes it an error, the judge answers false",
-        error=re.compile(r"NaN values cannot be ordered"),
-    ),
-    Difference(
-        "§ Timestamp and Duration, getMilliseconds",
-        "of a duration cel-go counts all milliseconds, the judge those beyond the last whole second",
-        expression=re.compile(r"getMilliseconds\("),
-    ),
-    Difference(
-        "§ Type Conversions, string(double)",
-        "the texts of NaN and infinities are not fixed: NaN and +Inf in cel-go, -nan and inf in the judge",
-        expression=re.compile(r"string\(|format\("),
-        answers=re.compile(r"nan|inf", re.IGNORECASE),
-    ),
-    Difference(
-        "§ Type Conversions, string(double)",
-        "the same, where a comparison or a size hides the text itself",
-        expression=re.compile(r"string\([^()]*\bd\b"),
+        our_error=r"NaN values cannot be ordered",
     ),
     Difference(
         "§ Field Selection",
-        "has() of a field of a number, text or time: false in cel-go, an error in the judge",
-        expression=re.compile(r"\bhas\("),
+        "has() of a field of a number, text or type: an error there as in the judge, false in cel-go",
+        expression=r"\bhas\(",
+        instead=_calls(
+            r"\bhas\(", lambda head, given: f"(type({given[0].rpartition('.')[0]}) == map && {head}{given[0]}))"
+        ),
+    ),
+    Difference(
+        "§ List of Standard Definitions, getMilliseconds",
+        "of a duration cel-go counts all milliseconds, the judge those beyond the last whole second",
+        expression=r"getMilliseconds\(",
+        instead=_milliseconds_of_a_second,
+    ),
+    Difference(
+        "§ List of Standard Definitions, string",
+        "texts of NaN, infinities, fractions of a second and durations, which are seconds as a double in cel-go: +Inf, "
+        "NaN, 1.5s there; inf, -nan, 1.500s in the judge",
+        expression=r"\bstring\(|\.format\(",
+        asked=_respelled,
     ),
     Difference(
         "§ Macros",
-        "the order in which the keys of a map are gone over is not defined: as written here and in JSON",
-        expression=re.compile(r"\{.*:.*\}.*\.(map|filter)\(|\bms?\.(map|filter)\("),
-    ),
-    Difference(
-        "strings extension, indexOf and lastIndexOf",
-        "an empty text is found at any position in cel-go, also behind the end; an error in the judge",
-        expression=re.compile(r"[iI]ndexOf\("),
-    ),
-    Difference(
-        "§ Type Conversions, string(timestamp) and string(duration)",
-        "RFC 3339 leaves the number of digits open: cel-go writes as few as will do, the judge 3, 6 or 9",
-        expression=re.compile(r"string\(.*(timestamp|duration|when|wait)"),
+        "in which order map() and filter() go over the keys of a map is not defined: as written in the product, as in "
+        "cel-go; any in the judge",
+        expression=r"\.(map|filter)\(",
+        instead=_with_single_entries,
     ),
     Difference(
         "strings extension, format",
         "the text of a double under %s: all its digits in cel-go, six in the judge",
-        expression=re.compile(r"%[sef.0-9].*\.format\("),
+        expression=r"%s.*\.format\(",
+        instead=_WITHOUT_DOUBLES,
+    ),
+    Difference(
+        "strings extension, indexOf",
+        "a place behind the end: not found, or for the empty text found there, in cel-go; an error in the judge",
+        expression=r"[iI]ndexOf\(",
+        their_error=r"index out of range: ",
+        instead=_calls(r"[iI]ndexOf\(", lambda head, given: f"{head}{given[0]}, 0 * size([{given[-1]}]))"),
+    ),
+    Difference(
+        "strings extension, substring",
+        "an end that is the size of the text: allowed there as in cel-go, an error in the judge",
+        expression=r"\.substring\(",
+        their_error=r"<start> or <end> is greater than <string>\.size\(\)",
+        instead=_calls(r"\.substring\(", lambda head, given: f"{head}{given[0]})"),
     ),
 )
 
+CRASHES: Final = (("format() of bytes that are a concatenation", r"\.format\(.*\+|\.format\(.*\bb\b"),)
+"""Expressions that end the judge's process: why, and a pattern."""
 
-def explained(text: str, error: str, ours: Any, theirs: Any) -> Difference | None:
-    """The known difference that a case falls under; ``error`` is the text of our error, empty for a value."""
-    answers = f"{ours} {theirs}"
-    for known in DIFFERENCES:
-        if known.error is not None and not known.error.search(error):
-            continue
-        if known.expression.search(text) and known.answers.search(answers):
-            return known
+
+def explained(case: Case, agree: Callable[[str, str], bool]) -> str | None:
+    """The known differences that a case falls under; ``agree`` says whether the two sides do, on an expression of ours
+    and one of the judge."""
+    covering = [known for known in DIFFERENCES if known.covers(case)]
+    for known in covering:
+        if (known.instead is known.asked is None) or agree(*_rewritten(case.expression, [known])):
+            return str(known)
+    if agree(*_rewritten(case.expression, covering)):
+        return "several of them at once"
     return None
+
+
+def _rewritten(text: str, differences: list[Difference]) -> tuple[str, str]:
+    """The expression without these differences, and what the judge is asked."""
+    for known in differences:
+        text = known.instead(text) if known.instead is not None else text
+    asked = text
+    for known in differences:
+        asked = known.asked(asked) if known.asked is not None else asked
+    return text, asked
+
+
+def crash(expression: str) -> str | None:
+    """Why the judge is known to crash on an expression."""
+    return next((reason for reason, pattern in CRASHES if re.search(pattern, expression)), None)

@@ -21,6 +21,10 @@ class Counterexample(AssertionError):
         self.case = case
 
 
+class Skipped(Exception):
+    """A target cannot run here; the text says why."""
+
+
 def explore(
     parts: Sequence[tuple[st.SearchStrategy[Any], Callable[..., None]]],
     seconds: float,

@@ -1,9 +1,9 @@
 """Drives every fuzz target: ``python -m fuzz.run [SECONDS] [--only NAME]... [--seed N] [--save]``.
 
 Each module of ``fuzz/targets`` has ``NAME``, ``PROPERTY`` and ``run(seconds, seed)``, which answers the number of
-inputs it tried and raises for an input that breaks the property. The seconds are shared out by the ``WEIGHT`` of a
-module (1 where it has none), and what a target leaves over goes to those after it. Exit code 1 when some target found
-something, 2 for bad usage.
+inputs it tried and raises for an input that breaks the property, ``Skipped`` where it cannot run. The seconds are
+shared out by the ``WEIGHT`` of a module (1 where it has none), and what a target leaves over goes to those after it.
+Exit code 1 when some target found something, 2 for bad usage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import ModuleType
 import yaml
 
 from fuzz import targets
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, Skipped
 
 HERE = Path(__file__).parent
 CASES = HERE.parent / "tests" / "cases" / "found"
@@ -32,7 +32,7 @@ README = HERE / "README.md"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a target went; ``inputs`` is None when it stopped at a counterexample."""
+    """How a target went; ``inputs`` is None when it stopped at a counterexample or did not run."""
 
     name: str
     inputs: int | None
@@ -41,6 +41,8 @@ class Report:
 
     @property
     def state(self) -> str:
+        if isinstance(self.error, Skipped):
+            return "skipped"
         return "ok" if self.error is None else "counterexample"
 
 
@@ -137,13 +139,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report = run_target(module, share, seed)
         reports.append(report)
         print(f"{report.name}: {report.state}", file=sys.stderr, flush=True)
-        if report.error is not None:
+        if isinstance(report.error, Skipped):
+            print(f"  {report.error}", file=sys.stderr)
+        elif report.error is not None:
             print("".join(traceback.format_exception(report.error)[-40:])[-6000:], file=sys.stderr)
             if options.save:
                 print(f"saved as {save(report, seed)}", file=sys.stderr)
     print(f"seed {seed}")
     print(table(reports))
-    return 1 if any(r.error is not None for r in reports) else 0
+    return 1 if any(r.state == "counterexample" for r in reports) else 0
 
 
 if __name__ == "__main__":

@@ -1,77 +1,147 @@
 """CEL expressions mean what an outside implementation says, the C++ one of ``cel-expr-python``.
 
-Where the two differ on purpose, ``fuzz/cel_differences.py`` says so, with the paragraph of the specification.
+Where the two differ on purpose, ``fuzz/cel_differences.py`` says so, with the paragraph of the specification. Half of
+the expressions are well typed, half have parts of any type.
 """
 
 from __future__ import annotations
 
+import re
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any, Final
 
+from compiler.frontends.cel.program import CelProgram
 from fuzz.cel_cases import Failed, compiled, many_bindings, of_product
-from fuzz.cel_differences import explained
-from fuzz.explore import Counterexample
+from fuzz.cel_differences import Case, crash, explained
+from fuzz.explore import Counterexample, Skipped
 from fuzz.gen.cel import Texts
-from tests.reference.cel_values import CelError, V, plain
-from tests.support import cel_judge
+from tests.reference.cel_values import V, plain
 from tests.support.cel_forms import to_reference
+from tests.support.cel_judge import GROUPS, Crashed, Judge, Missing, Raised, Refused, Told
 from vm.values import Err
 
 NAME: Final = "f16_cel_judge"
 PROPERTY: Final = "run(cel, bindings) = cel-cpp(cel, bindings): value, or that it is an error"
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was compared, and what was not and why: nothing is passed over without being counted."""
+
+    expressions: int = 0
+    evaluations: int = 0
+    refused: int = 0
+    """Evaluations that the judge has no answer for."""
+    differences: Counter[str] = field(default_factory=Counter)
+    """How often each known difference was met."""
+    crashes: Counter[str] = field(default_factory=Counter)
+    """How often the judge crashed for each known reason, or else on an expression."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.evaluations} evaluations of {self.expressions} expressions are the same, "
+            f"{self.differences.total()} known differences, {self.refused} without an answer, "
+            f"{self.crashes.total()} crashes of the judge"
+        ]
+        lines += [f"  difference {n:>6}  {name}" for name, n in self.differences.most_common()]
+        lines += [f"  crash      {n:>6}  {name}" for name, n in self.crashes.most_common()]
+        return "\n".join(lines)
 
 
 def run(seconds: float, seed: int) -> int:
+    tally = run_cases(seconds, seed)
+    print(f"{NAME}: {tally}", file=sys.stderr)
+    return tally.evaluations
+
+
+def run_cases(seconds: float, seed: int) -> Tally:
+    """Raises :class:`Counterexample`, and :class:`Skipped` where there is no judge."""
     end = monotonic() + seconds
     rng = Random(seed)
-    texts = Texts(rng, groups=cel_judge.GROUPS)
+    streams = (Texts(rng, groups=GROUPS), Texts(rng, groups=GROUPS, confusion=0.15))
+    tally = Tally()
     count = 0
-    while monotonic() < end:
-        count += compare(texts.expression("bool" if rng.random() < 0.4 else ""), many_bindings(rng))
-    return count
+    try:
+        with Judge() as judge:
+            while monotonic() < end:
+                text = streams[count % 2].expression("bool" if rng.random() < 0.4 else "")
+                compare(judge, text, many_bindings(rng), tally)
+                count += 1
+    except Missing as problem:
+        raise Skipped(str(problem)) from None
+    return tally
 
 
-def compare(text: str, sets: list[dict[str, Any]]) -> int:
-    """How many evaluations were compared. Raises :class:`Counterexample` for one that differs without a reason."""
+def compare(judge: Judge, text: str, sets: list[dict[str, Any]], tally: Tally) -> None:
+    """Raises :class:`Counterexample` for an evaluation that differs without a reason."""
     program = compiled(text, 2, "1")
     if program is None:
-        return 0
-    try:
-        other = cel_judge.compiled(text)
-    except cel_judge.NotAsked:
-        return 0
-    compared = 0
+        return
+    before = tally.evaluations
     for values in sets:
-        result = program.run(values)
-        ours = of_product(result)
-        try:
-            theirs: Any = plain(_untold(cel_judge.judged(other, values)))
-        except CelError:
-            theirs = Failed("")
-        except cel_judge.NotAsked:
+        answer = judge.answer(text, values)
+        if isinstance(answer, Crashed):
+            tally.crashes[crash(text) or f"not known, status {answer.status}: {text}"] += 1
             continue
-        if not isinstance(result, Err):
-            ours = plain(_untold(to_reference(result)))
-        same = isinstance(theirs, Failed) if isinstance(ours, Failed) else ours == theirs
-        error = result.text if isinstance(result, Err) else ""
-        if not same and explained(text, error, ours, theirs) is None:
-            used = {name: value for name, value in values.items() if name in text}
-            raise Counterexample(f"{text}\nours: {ours}\njudge: {theirs}\nbindings: {used}")
-        compared += 1
-    return compared
+        if isinstance(answer, Refused):
+            tally.refused += 1
+            continue
+        case = difference(text, program, values, answer)
+        if case is None:
+            tally.evaluations += 1
+            continue
+        known = explained(case, partial(agree, judge, values))
+        if known is None:
+            ours, theirs = case.ours or case.our_error, case.theirs or case.their_error
+            raise Counterexample(f"{text}\nours: {ours}\njudge: {theirs}\nbindings: {case.values}")
+        tally.differences[known] += 1
+    tally.expressions += tally.evaluations > before
 
 
-def _untold(v: V, top: bool = True) -> V:
-    """The value with what the judge does not tell of inner values taken away: signed from unsigned, fractions of a
-    microsecond."""
+def difference(text: str, program: CelProgram, values: dict[str, Any], answer: Told | Raised) -> Case | None:
+    """How the product differs from an answer of the judge."""
+    result = program.run(values)
+    if isinstance(result, Err) and isinstance(answer, Raised):
+        return None
+    theirs = Failed("") if isinstance(answer, Raised) else plain(_untold(answer.value))
+    ours = of_product(result) if isinstance(result, Err) else plain(_untold(to_reference(result)))
+    if ours == theirs:
+        return None
+    used = set(_WORD.findall(text))
+    return Case(
+        text,
+        ours="" if isinstance(result, Err) else str(ours),
+        our_error=result.text if isinstance(result, Err) else "",
+        theirs="" if isinstance(answer, Raised) else str(theirs),
+        their_error=answer.text if isinstance(answer, Raised) else "",
+        values=str({name: value for name, value in values.items() if name in used}),
+    )
+
+
+def agree(judge: Judge, values: dict[str, Any], here: str, there: str) -> bool:
+    """Whether both sides have a value for their expressions, the same one."""
+    program = compiled(here, 2, "1")
+    if program is None:
+        return False
+    answer = judge.answer(there, values)
+    return isinstance(answer, Told) and difference(here, program, values, answer) is None
+
+
+def _untold(v: V) -> V:
+    """The value with what the judge does not tell taken away: the types of keys, fractions of a microsecond."""
     match v[0]:
         case "list":
-            return ("list", [_untold(x, False) for x in v[1]])
+            return ("list", [_untold(x) for x in v[1]])
         case "map":
-            return ("map", [(_untold(k, False), _untold(x, False)) for k, x in v[1]])
-        case "uint" if not top:
-            return ("int", v[1])
-        case "timestamp" | "duration":
-            return (v[0], v[1] // 1000 * 1000)
+            return ("map", [(("int", k[1]) if k[0] == "uint" else k, _untold(x)) for k, x in v[1]])
+        case "timestamp":
+            return ("timestamp", v[1] // 1000 * 1000)
+        case "duration":
+            return ("duration", abs(v[1]) // 1000 * (1000 if v[1] >= 0 else -1000))
     return v

@@ -1,113 +1,152 @@
 """CEL expressions on ``cel-expr-python``, a C++ CEL: an outside judge for fuzzing, a dependency of tests alone.
 
-It tells less than the product: unsigned integers only at the top of a value, optionals not at all, errors by a text.
+It runs in a process of its own (``cel_judge_worker``), since some expressions crash it: a crash is an answer here.
+It tells less than the product: optionals not at all, keys of maps without their types, times in microseconds.
 """
 
 from __future__ import annotations
 
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any, Final
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
 
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings
-
-from fuzz.gen.cel import VARIABLES
-from tests.reference.cel_values import CelError, V
+from tests.reference.cel_values import V
 from vm.cel.values import Duration, Timestamp, UInt
 
 GROUPS: Final = ("standard", "bindings", "math", "strings")
 """Parts of the language that the judge knows as the product does."""
+_ROOT: Final = Path(__file__).parents[2]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_TYPES: Final = {
-    "bool": cel.Type.BOOL,
-    "int": cel.Type.INT,
-    "uint": cel.Type.UINT,
-    "double": cel.Type.DOUBLE,
-    "string": cel.Type.STRING,
-    "bytes": cel.Type.BYTES,
-    "dyn": cel.Type.DYN,
-    "list(int)": cel.Type.List(cel.Type.INT),
-    "list(string)": cel.Type.List(cel.Type.STRING),
-    "map(string, int)": cel.Type.Map(cel.Type.STRING, cel.Type.INT),
-    "map(string, string)": cel.Type.Map(cel.Type.STRING, cel.Type.STRING),
-    "google.protobuf.Timestamp": cel.Type.TIMESTAMP,
-    "google.protobuf.Duration": cel.Type.DURATION,
-}
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
-class NotAsked(Exception):
-    """The judge does not take the expression, or its answer has no form to compare."""
+class Missing(Exception):
+    """The judge is not installed, or cannot be loaded on this platform."""
 
 
-@cache
-def _environment() -> Any:
-    extensions = [
-        ext_math.ExtMath(),
-        ext_strings.ExtStrings(),
-        ext_optional.ExtOptional(),
-        ext_encoders.ExtEncoders(),
-        ext_bindings.ExtBindings(),
-    ]
-    return cel.NewEnv(variables={name: _TYPES[kind] for name, kind in VARIABLES.items()}, extensions=extensions)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A value."""
+
+    value: V
 
 
-def compiled(text: str) -> Any:
-    """The judge's program. Raises :class:`NotAsked`."""
-    try:
-        return _environment().compile(text)
-    except (RuntimeError, ValueError) as problem:
-        raise NotAsked(str(problem)) from None
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An error of the evaluation, with the judge's text."""
+
+    text: str
 
 
-def judged(program: Any, bindings: dict[str, Any]) -> V:
-    """The judge's value. Raises :class:`CelError` without a kind for an error, :class:`NotAsked`."""
-    try:
-        value = program.eval(data={name: _given(v, VARIABLES[name]) for name, v in bindings.items()})
-        kind = value.type().name()
-        if kind == "ERROR":
-            raise CelError("")
-        return _told(value.plain_value(), kind)
-    except (RuntimeError, TypeError, ValueError, OverflowError) as problem:
-        raise NotAsked(str(problem)) from None
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The judge does not take the expression, or its value has no form to compare."""
+
+    text: str
 
 
-def _given(value: Any, kind: str) -> Any:
-    if isinstance(value, Timestamp):
-        if value.nanos % 1000 or not 0 <= value.nanos < 253_402_300_799 * 10**9:
-            raise NotAsked("a time that a Python datetime cannot hold")
-        return _EPOCH + timedelta(microseconds=value.nanos // 1000)
-    if isinstance(value, Duration):
-        if value.nanos % 1000 or abs(value.nanos) > 86_400_000_000_000 * 365:
-            raise NotAsked("a duration that a Python timedelta cannot hold")
-        return timedelta(microseconds=value.nanos // 1000)
-    if isinstance(value, UInt):
-        if kind != "uint":
-            raise NotAsked("an unsigned integer without a declared type")
-        return int(value)
-    return value
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The judge's process ended; ``status`` is its exit code, minus the signal where one ended it."""
+
+    status: int
 
 
-def _told(value: Any, kind: str = "") -> V:
-    match value:
-        case None:
-            return ("null", None)
-        case bool():
-            return ("bool", value)
-        case int():
-            return ("uint" if kind == "UINT" else "int", value)
-        case float():
-            return ("double", value)
-        case str():
-            return ("string", value)
-        case bytes() | bytearray():
-            return ("bytes", bytes(value))
-        case list():
-            return ("list", [_told(x) for x in value])
-        case dict():
-            return ("map", [(_told(k), _told(v)) for k, v in value.items()])
-        case datetime():
-            return ("timestamp", (value.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1) * 1000)
-        case timedelta():
-            return ("duration", value // timedelta(microseconds=1) * 1000)
-    raise NotAsked(f"a value of type {kind}")
+Answer = Told | Raised | Refused | Crashed
+
+
+class Judge:
+    """A judge to ask, as a context. Raises :class:`Missing` where there is none."""
+
+    def __init__(self) -> None:
+        self._process = self._started()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended()
+
+    def answer(self, text: str, values: Mapping[str, Any]) -> Answer:
+        """What the judge says of an expression with these values of the product for its variables."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = pickle.dumps(_request(text, values))
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            kind, told = pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+            status = self._ended()
+            self._process = self._started()
+            return Crashed(status)
+        match kind:
+            case "value":
+                return Told(told)
+            case "error":
+                return Raised(told)
+        return Refused(told)
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "tests.support.cel_judge_worker"]
+        # The library logs to stderr what an answer says anyway.
+        process = subprocess.Popen(
+            command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert process.stdout is not None
+        try:
+            kind, text = pickle.load(process.stdout)
+        except EOFError:
+            kind, text = "missing", f"its process ends with {process.wait()} when it is loaded"
+        if kind != "ready":
+            process.communicate()
+            raise Missing(f"no outside judge of CEL, cel-expr-python has no wheel for this platform or fails: {text}")
+        return process
+
+    def _ended(self) -> int:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        return process.wait()
+
+
+def _request(text: str, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The expression and its variables as the judge takes them: a value that Python cannot hand over is written into
+    the expression."""
+    given: dict[str, Any] = {}
+    for name in sorted(values.keys() & set(_WORD.findall(text))):
+        value = values[name]
+        match value:
+            case Timestamp() if value.nanos % 1000 or not 0 <= value.nanos < 253_402_300_799 * 10**9:
+                text = f"cel.bind({name}, timestamp('{_date(value.nanos)}'), {text})"
+            case Timestamp():
+                given[name] = _EPOCH + timedelta(microseconds=value.nanos // 1000)
+            case Duration() if value.nanos % 1000 or abs(value.nanos) > 86_400 * 365 * 10**9:
+                text = f"cel.bind({name}, duration('{value.nanos}ns'), {text})"
+            case Duration():
+                given[name] = timedelta(microseconds=value.nanos // 1000)
+            case UInt() if name != "u":
+                text = f"cel.bind({name}, dyn({int(value)}u), {text})"
+            case UInt():
+                given[name] = int(value)
+            case _:
+                given[name] = value
+    return text, given
+
+
+def _date(nanos: int) -> str:
+    """RFC 3339 with nine digits."""
+    seconds, rest = divmod(nanos, 10**9)
+    return f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}.{rest:09}Z"

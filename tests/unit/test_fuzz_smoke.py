@@ -9,14 +9,17 @@ import pytest
 import yaml
 
 from fuzz import run
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, Skipped
 
 MODULES = run.modules()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=[m.NAME for m in MODULES])
 def test_target(module: ModuleType) -> None:
-    assert module.run(2.0, 1) > 0
+    try:
+        assert module.run(2.0, 1) > 0
+    except Skipped as reason:
+        pytest.skip(str(reason))
 
 
 def test_names_and_properties() -> None:
@@ -61,3 +64,13 @@ def test_a_failing_target_fails_the_run(monkeypatch: pytest.MonkeyPatch, capsys:
     shown = capsys.readouterr()
     assert "counterexample" in shown.out
     assert "ValueError: odd" in shown.err
+
+
+def test_a_target_that_cannot_run_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(run, "modules", lambda: [_failing(Skipped("no judge here"))])
+    assert run.main(["1", "--seed", "3"]) == 0
+    shown = capsys.readouterr()
+    assert "skipped" in shown.out
+    assert "no judge here" in shown.err
