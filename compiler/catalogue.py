@@ -4,7 +4,7 @@
 ``DIAGNOSTICS.md`` is made of it (``python -m compiler.catalogue``), and a test holds the two together. Codes never
 change their meaning; a code that falls out of use is not given again. T01 YAML, T02 structure, T03 rules of a policy,
 T04 the guide's forms, T05 deprecated forms, T06 autogen, T09 not built yet, T11 variables and queries, T12 patterns,
-T14 match, T16 messages, T20 the compiler's limits.
+T14 match and what a rule can reach, T143 advice, T16 messages, T20 the compiler's limits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
+Severity: TypeAlias = Literal["error", "warning", "note", "advice"]
+"""``advice`` is about style; ``thesmos lint`` alone gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,10 @@ def _w(title: str, explanation: str) -> Code:
 
 def _n(title: str, explanation: str) -> Code:
     return Code("note", title, explanation)
+
+
+def _a(title: str, explanation: str) -> Code:
+    return Code("advice", title, explanation)
 
 
 CODES: Final[dict[str, Code]] = {
@@ -153,6 +158,10 @@ CODES: Final[dict[str, Code]] = {
         "Level `privileged` allows everything in Kubernetes, but Kyverno runs the checks of all levels for it, and so "
         "does Thesmos.",
     ),
+    "T1345": _w(
+        "exception without the rules of autogen",
+        "An exception names computed rules: what autogen makes of a rule for controllers has a name of its own.",
+    ),
     # T09: not built yet
     "T0901": _e(
         "not built yet",
@@ -268,7 +277,8 @@ def document() -> str:
         "",
         "A diagnostic reads `file:line:column: severity[code]: message`, shows the line with a caret, and says what",
         "was expected and how to mend it. Texts are lower case and without a full stop. An error refuses the policy;",
-        "a warning becomes an error with `--strict`; a note names the standard form of what is accepted.",
+        "a warning becomes an error with `--strict`; a note names the standard form of what is accepted; advice is about",
+        "style, and only `thesmos lint` gives it. `thesmos explain CODE` shows an example of each and how to mend it.",
         "",
         "| code | severity | title | meaning |",
         "|---|---|---|---|",

@@ -34,8 +34,6 @@ of a rule               meaning
 ``podSecurity``         ``{level, version, exclude}`` of such a rule
 ``passed``              the message of a pass, where it is not the standing one
 ======================  ==============================================================================================
-
-An exemption has ``apiVersion`` and ``file``.
 """
 
 from __future__ import annotations
@@ -47,17 +45,16 @@ from compiler.autogen import expand
 from compiler.diagnostics import Reporter
 from compiler.frontends.conditions import preconditions
 from compiler.frontends.context import register
-from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, matched, reads_namespace_labels
+from compiler.frontends.exceptions import exemption
+from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.pod_security import exclusion_json
 from compiler.frontends.rule import RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
-from compiler.ir.build import TRUE, FunctionBuilder, negate
+from compiler.ir.build import TRUE, negate
 from compiler.schema.kinds import Schemas, provider
 from compiler.schema.model import ExceptionPolicy, Override, Params, Policy, Rule
-
-_AUTOGEN_PREFIXES = ("", "autogen-", "autogen-cronjob-")
 
 
 def lower(
@@ -92,9 +89,7 @@ def lower(
         lowered.append(ir.Policy(policy.name, namespace, tuple(rules), _policy_meta(policy)))
     exemptions = []
     for number, exception in enumerate(exceptions):
-        name = f"x{number}"
-        functions.append(_exemption_entry(exception, name))
-        exemptions.append(_exemption(exception, name))
+        exemptions.append(exemption(exception, f"x{number}", functions, reporter))
     return ir.Module(tuple(functions), tuple(lowered), tuple(exemptions), spans)
 
 
@@ -224,15 +219,3 @@ def _overrides(overrides: Iterable[Override]) -> list[dict[str, Any]]:
             entry["namespaceSelector"] = override.namespace_selector
         entries.append(entry)
     return entries
-
-
-def _exemption_entry(exception: ExceptionPolicy, name: str) -> ir.Function:
-    builder = FunctionBuilder(name, result="B", role="exception")
-    builder.ret(matched(exception.match, exception=True))
-    return builder.function()
-
-
-def _exemption(exception: ExceptionPolicy, entry: str) -> ir.Exemption:
-    rules = tuple((r.policy, prefix + r.rule) for r in exception.rules for prefix in _AUTOGEN_PREFIXES)
-    meta = {"apiVersion": exception.api_version, "file": exception.doc.origin}
-    return ir.Exemption(exception.name, exception.namespace, rules, entry, meta)

@@ -6,11 +6,13 @@ path only results that say something are recorded; ``full`` records passes too, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Any, Final, Literal, TypeAlias
 
+from runtime.exceptions import EVERYWHERE, ExceptionScope, exclusions, skip_text
+from runtime.exceptions import KEY as EXCLUSIONS
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
 from runtime.request import Request
 from vm.host import PASSED, Meter, Outcome, Status
@@ -94,25 +96,12 @@ class EngineResponse:
         return self.request.resource if self.patched is None else self.patched
 
 
-@dataclass(frozen=True, slots=True)
-class ExceptionScope:
-    """Whose exceptions count: all (offline), those of the request's own namespace, and those of named namespaces."""
-
-    everywhere: bool = True
-    namespaces: tuple[str, ...] = ()
-
-    def admits(self, namespace: str, request_namespace: str) -> bool:
-        if self.everywhere or namespace == request_namespace:
-            return True
-        return any(wildcard(pattern, namespace) for pattern in self.namespaces)
-
-
 class Engine:
     """Stateless but for its set; make a new one (or call with another set) when policies change."""
 
     __slots__ = ("exceptions", "fuel", "policies")
 
-    def __init__(self, policies: PolicySet, *, fuel: int = FUEL, exceptions: ExceptionScope = ExceptionScope()) -> None:
+    def __init__(self, policies: PolicySet, *, fuel: int = FUEL, exceptions: ExceptionScope = EVERYWHERE) -> None:
         self.policies = policies
         self.fuel = fuel
         self.exceptions = exceptions
@@ -188,18 +177,27 @@ class Engine:
                 status = outcome.status
                 if status is _NONE:
                     continue
+                more: list[Any] = []
                 if plan.exemptions and status is not _SKIP:
-                    excepted = self._exempted(plan, request, root)
-                    if excepted:
-                        results.append(_exempt_result(plan, request, excepted))
+                    held = self.exceptions.holding(plan, request.namespace, root, fuel)
+                    excluded = exclusions(held) if "podSecurity" in plan.meta else None
+                    if held and excluded is None:
+                        results.append(_exempt_result(plan, request, held))
                         continue
+                    if excluded and status is _FAIL:
+                        more = excluded
+                        outcome = plan.run(plan.entry, {**root, EXCLUSIONS: more}, Meter(fuel))
+                        status = outcome.status
+                        if status is _PASS:
+                            results.append(_exempt_result(plan, request, held))
+                            continue
                 if status is _PASS:
                     if keep:
                         results.append(_result(plan, request, PASS, outcome))
                     if policy.apply_one:
                         break
                     continue
-                if status is _FAIL and self._existed(plan, request):
+                if status is _FAIL and self._existed(plan, request, more):
                     results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED)))
                     continue
                 results.append(_result(plan, request, WORDS[status], outcome))
@@ -224,9 +222,9 @@ class Engine:
                 if status is _NONE:
                     continue
                 if plan.exemptions and status is not _SKIP:
-                    excepted = self._exempted(plan, request, request.root)
-                    if excepted:
-                        results.append(_exempt_result(plan, request, excepted))
+                    held = self.exceptions.holding(plan, request.namespace, request.root, self.fuel)
+                    if held:
+                        results.append(_exempt_result(plan, request, held))
                         continue
                 if status is _PASS and outcome.patched is not None:
                     results.append(_result(plan, request, PASS, outcome))
@@ -250,28 +248,18 @@ class Engine:
                 status = outcome.status
                 if status is _NONE:
                     continue
-                excepted = self._exempted(plan, request, request.root) if plan.exemptions else ()
-                if excepted:
-                    results.append(_exempt_result(plan, request, excepted))
+                held = self.exceptions.holding(plan, request.namespace, request.root, self.fuel)
+                if held:
+                    results.append(_exempt_result(plan, request, held))
                     continue
                 result = _result(plan, request, WORDS[status], outcome)
                 results.append(replace(result, patched=None, product=outcome.patched, plan=plan))
                 if policy.apply_one and status is not _SKIP:
                     break
 
-    def _exempted(self, plan: RulePlan, request: Request, root: dict[str, Any]) -> tuple[str, ...]:
-        """The exceptions, as ``namespace/name``, that hold for this rule and request."""
-        return tuple(
-            f"{e.namespace}/{e.name}" if e.namespace else e.name
-            for e in plan.exemptions
-            if self.exceptions.admits(e.namespace, request.namespace) and self._applies(e, root)
-        )
-
-    def _applies(self, exemption: ExemptionPlan, root: dict[str, Any]) -> bool:
-        return exemption.run(exemption.entry, root, Meter(self.fuel)) is True
-
-    def _existed(self, plan: RulePlan, request: Request) -> bool:
-        """Whether the old object already broke the rule, and the rule lets that be (semantics §4)."""
+    def _existed(self, plan: RulePlan, request: Request, excluded: list[Any]) -> bool:
+        """Whether the old object already broke the rule, and the rule lets that be (semantics §4). ``excluded`` is what
+        exceptions exclude from a rule with podSecurity."""
         if request.operation != "UPDATE" or type(request.old) is not dict or not plan.allow_existing:
             return False
         if (plan.action or plan.policy.action) != "Enforce":
@@ -285,7 +273,8 @@ class Engine:
             return False
         if self.policies.wants_images:
             _add_images(old)
-        return bool(plan.run(plan.entry, old.root, Meter(self.fuel)).status is Status.FAIL)
+        root = {**old.root, EXCLUSIONS: excluded} if excluded else old.root
+        return bool(plan.run(plan.entry, root, Meter(self.fuel)).status is Status.FAIL)
 
 
 def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:
@@ -324,18 +313,16 @@ def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> 
     )
 
 
-def _exempt_result(plan: RulePlan, request: Request, exceptions: tuple[str, ...]) -> RuleResult:
-    # Kyverno quirk: no space before the first name.
-    message = "rule is skipped due to policy exceptions" + ", ".join(exceptions)
+def _exempt_result(plan: RulePlan, request: Request, held: Sequence[ExemptionPlan]) -> RuleResult:
     return RuleResult(
         plan.policy.name,
         plan.policy.namespace,
         plan.name,
         plan.kind,
         SKIP,
-        message,
+        skip_text(plan, held),
         resolve_action(plan, request),
-        exceptions,
+        tuple(e.key for e in held),
         info=plan.policy,
     )
 

@@ -62,12 +62,20 @@ class PolicyInfo:
 
 @dataclass(frozen=True, slots=True)
 class ExemptionPlan:
-    """An exception that names a rule. ``test`` says whether it applies to a root."""
+    """An exception that names a rule: ``run(entry, root, meter)`` says whether it applies to a root. ``pod_security``
+    are exclusions that it adds to a rule with podSecurity, empty where it frees from such a rule whole."""
 
     name: str
     namespace: str
     entry: int
     run: Run = field(repr=False)
+    background: bool = True
+    pod_security: tuple[Any, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, as results and messages name it."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +263,14 @@ def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tu
         overrides=tuple(rule.meta.get("overrides") or ()),
         allow_existing=rule.meta.get("allowExistingViolations") is not False,
         exemptions=tuple(
-            ExemptionPlan(e.name, e.namespace, e.entry, owner)
+            ExemptionPlan(
+                e.name,
+                e.namespace,
+                e.entry,
+                owner,
+                e.meta.get("background") is not False,
+                tuple(e.meta.get("podSecurity") or ()),
+            )
             for e, owner in exemptions
             if _names(e, policy, rule.name)
         ),

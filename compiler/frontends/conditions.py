@@ -1,9 +1,9 @@
 """Lowers preconditions and deny conditions (semantics §9) to straight code that leaves a truth and, where a policy
 asks for them, the messages of the conditions that decided.
 
-Called by :mod:`compiler.lower` for preconditions and by the validate front end for ``deny``. A key or value that
-cannot be substituted makes the rule an error at once; the conditions after one that decides are not evaluated, as in
-the reference.
+Called by :mod:`compiler.lower` for preconditions, by the validate front end for ``deny``, and for exceptions. A key or
+value that cannot be substituted makes the rule an error at once; the conditions after one that decides are not
+evaluated, as in the reference.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from compiler.frontends.rule import RuleFrame, concat
+from compiler.frontends.rule import Frame, RuleFrame, concat
 from compiler.frontends.template import lower_value
 from compiler.ir.build import FALSE, TRUE, all_of, negate
 from compiler.ir.ops import Const, Do, Expr, If, Invoke, Local, Op, Return, Set
@@ -59,7 +59,7 @@ class Verdict:
     messages: tuple[str, ...] = ()
 
 
-def lower_conditions(frame: RuleFrame, block: Any, pointer: str, prefix: str) -> Verdict:
+def lower_conditions(frame: Frame, block: Any, pointer: str, prefix: str) -> Verdict:
     """Emits the evaluation of a block: None or an empty object holds, a list holds when each condition does (the old
     form), an object when one of ``any`` and each of ``all`` does. ``prefix`` begins the text of an error."""
     if block is None:
@@ -86,7 +86,7 @@ def lower_conditions(frame: RuleFrame, block: Any, pointer: str, prefix: str) ->
 class _Lowering:
     __slots__ = ("_frame", "_prefix", "false", "true")
 
-    def __init__(self, frame: RuleFrame, prefix: str, messages: tuple[str, ...]) -> None:
+    def __init__(self, frame: Frame, prefix: str, messages: tuple[str, ...]) -> None:
         self._frame = frame
         self._prefix = prefix
         self.true: Local | None = None
@@ -120,7 +120,7 @@ class _Lowering:
         operator = _OPERATORS.get(written.lower())
         if operator is None:
             text = f"{self._prefix}failed to create handler for condition operator: {written}"
-            b.emit(Return(Op("o_error", (Const(text),)), pointer))
+            b.emit(frame.stop(Const(text), pointer))
             return
         # Kyverno quirk: the numeric handlers know their operators letter by letter, others in any case.
         known = "than" not in written.lower() or written in _EXACT

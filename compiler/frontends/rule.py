@@ -7,15 +7,32 @@ Made by :mod:`compiler.lower` for each computed rule, used by the front ends for
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from compiler.diagnostics import Reporter
 from compiler.frontends.template import PLAIN_ROOTS, Scope
 from compiler.ir.build import FunctionBuilder
-from compiler.ir.ops import Const, Expr, If, Invoke, Load, Op, Return
+from compiler.ir.ops import Const, Expr, If, Invoke, Load, Op, Return, Stmt
 from compiler.schema.model import Policy, Rule
 
 RESOURCE = Load(("$resource",))
 OPERATION = Load(("$operation",))
+
+
+class Frame(Protocol):
+    """What conditions need of the function that they become part of: that of a rule, or of an exception."""
+
+    builder: FunctionBuilder
+    scope: Scope
+    places: set[str]
+
+    def stop(self, text: Expr, at: str) -> Stmt:
+        """The end of the function because something cannot be evaluated; the text says what."""
+        ...
+
+    def fail_with_error(self, value: Expr, prefix: str, at: str) -> None:
+        """Emits: when the value is an error, the function stops with the prefix and the error's text."""
+        ...
 
 
 @dataclass(slots=True)
@@ -41,11 +58,15 @@ class RuleFrame:
         self.places.add(pointer)
         return pointer
 
+    def stop(self, text: Expr, at: str) -> Stmt:
+        """The rule is an error with this text."""
+        return Return(Op("o_error", (text,)), at)
+
     def fail_with_error(self, value: Expr, prefix: str, at: str) -> None:
         """Emits: when the value is an error, the rule is an error with the prefix and the error's text."""
         if not isinstance(value, Const):
             text = concat(Const(prefix), Invoke("pat.text", (value,)))
-            self.builder.emit(If(Op("is_err", (value,)), (Return(Op("o_error", (text,)), at),), (), at))
+            self.builder.emit(If(Op("is_err", (value,)), (self.stop(text, at),), (), at))
 
 
 def frame_of(policy: Policy, index: int, rule: Rule, name: str, reporter: Reporter | None) -> RuleFrame:

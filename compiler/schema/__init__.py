@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from compiler.diagnostics import Reporter
-from compiler.schema import match_rules, structural, unbuilt
-from compiler.schema.decode import decode_exception, decode_policy
+from compiler.schema import exceptions, structural, unbuilt
+from compiler.schema.decode import decode_policy
+from compiler.schema.exceptions import is_guide_form
 from compiler.schema.model import ExceptionPolicy, Policy
-from compiler.schema.normal import normalise_match, normalise_spec
+from compiler.schema.normal import normalise_spec
 from compiler.schema.policy_rules import check_metadata, check_policy
 from compiler.schema.structural import GROUP, crd_manifests
 from compiler.source import Document, type_name
@@ -43,7 +44,7 @@ def read_policies(
     take the rest with it.
     """
     policies: list[Policy] = []
-    exceptions: list[ExceptionPolicy] = []
+    found: list[ExceptionPolicy] = []
     native: list[Document] = []
     seen: dict[tuple[str, str, str], Document] = {}
     for doc in docs:
@@ -60,35 +61,27 @@ def read_policies(
         if spec is None or reporter.errors != before:
             continue
         if kind == "PolicyException":
-            exceptions.append(decode_exception(doc, spec))
+            found.append(exceptions.decode(doc, spec))
         else:
             policies.append(decode_policy(doc, spec))
     if native:
         from compiler.schema.admission_policies import read_admission_policies
 
         policies += read_admission_policies(native, reporter, schemas)
-    return policies, exceptions
+    return policies, found
 
 
 def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> dict[str, Any] | None:
     """The normalised spec (of an exception: its match) after all checks; None when it cannot even be normalised."""
+    exception = kind == "PolicyException"
     # An exception by rules that is read back in another version still has the guide's form.
-    version = "v1alpha1" if kind == "PolicyException" else doc.value["apiVersion"].partition("/")[2]
+    version = "v1alpha1" if exception and is_guide_form(doc) else doc.value["apiVersion"].partition("/")[2]
     check_metadata(doc, kind, reporter)
     structural.check(doc, kind, version, reporter)
     if reporter.errors != before and not _walkable(reporter, before):
         return None
-    if kind == "PolicyException":
-        match = normalise_match(doc, doc.value["spec"].get("match") or {}, "/spec/match", reporter)
-        match_rules.check_exception(doc, match, "/spec/match", reporter)
-        reporter.note(
-            "T0407",
-            doc.spans.span("/apiVersion"),
-            "an exception that names rules is read as freeing from these rules, autogen's included",
-            "",
-            "the standard form is kyverno.io/v2 with spec.exceptions: [{policyName: …, ruleNames: […]}]",
-        )
-        return match
+    if exception:
+        return exceptions.check(doc, reporter)
     spec = normalise_spec(doc, reporter)
     unbuilt.refuse_parts(doc, spec, reporter)
     check_policy(doc, kind, spec, reporter)
@@ -141,12 +134,7 @@ def _identify(doc: Document, reporter: Reporter) -> str | None:
             f'did you mean "{close[0]}"?' if close else "",
         )
         return None
-    if (
-        kind == "PolicyException"
-        and api_version != f"{GROUP}/v1alpha1"
-        and group in (GROUP, "policies.kyverno.io")
-        and "rules" not in (value.get("spec") or {})
-    ):
+    if kind == "PolicyException" and group == "policies.kyverno.io":
         unbuilt.refuse_kind(doc, f"PolicyException of {api_version}", reporter)
         return None
     if group != GROUP or version not in versions:

@@ -13,8 +13,6 @@ from compiler.schema.model import (
     Cel,
     CelExpression,
     Deny,
-    ExceptionPolicy,
-    ExceptionRule,
     Exclusion,
     Filter,
     MatchBlock,
@@ -96,22 +94,6 @@ def decode_block(block: dict[str, Json], at: str) -> MatchBlock:
         if filters := block.get(mode):
             return MatchBlock(mode, tuple(_filter(f, f"{at}/{mode}/{i}") for i, f in enumerate(filters)))
     return MatchBlock("direct", (_filter(block, at),))
-
-
-def decode_exception(doc: Document, match: dict[str, Json]) -> ExceptionPolicy:
-    """An exception of the guide's form and its normalised match."""
-    value = doc.value
-    meta: dict[str, Json] = value.get("metadata") or {}
-    rules = tuple(ExceptionRule(r["name"], r.get("policy")) for r in value["spec"]["rules"])
-    return ExceptionPolicy(
-        name=meta["name"],
-        namespace=meta.get("namespace") or "default",
-        api_version=value["apiVersion"],
-        rules=rules,
-        match=decode_block(match, "/spec/match"),
-        doc=doc,
-        background=value["spec"].get("background") is not False,
-    )
 
 
 def _filter(value: dict[str, Json], at: str) -> Filter:

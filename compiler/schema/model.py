@@ -410,9 +410,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionRule:
-    """A rule that an exception frees from; ``policy`` None means any policy's rule of that name.
+    """A rule that an exception frees from: ``policy`` by name (``namespace/name`` for a namespaced one) and ``rule`` by
+    the name of the computed rule, where wildcards count.
 
-    ``rule`` also covers the rules that autogen makes of it (guide form, decision 5). Wildcards count in both.
+    In the guide's form (decision 5) ``policy`` None means any policy's rule of that name, and ``rule`` also covers the
+    rules that autogen makes of it.
     """
 
     rule: str
@@ -421,7 +423,9 @@ class ExceptionRule:
 
 @dataclass(frozen=True, slots=True)
 class ExceptionPolicy:
-    """A PolicyException: the named rules skip what meets ``match``; with ``background`` in scans too."""
+    """A PolicyException: the named rules skip what meets ``match`` and ``conditions``; with ``background`` in scans
+    too. ``pod_security`` are exclusions that it adds to rules with podSecurity instead of skipping them; without any it
+    frees from these rules whole. ``guide`` marks the guide's form. ``namespace`` is empty where none is written."""
 
     name: str
     namespace: str
@@ -430,3 +434,6 @@ class ExceptionPolicy:
     match: MatchBlock
     doc: Document
     background: bool = True
+    conditions: Json = None
+    pod_security: tuple[Exclusion, ...] = ()
+    guide: bool = False

@@ -33,7 +33,7 @@ from runtime.k8s.resources import (
     CLUSTER_POLICY,
     CLUSTER_ROLE_BINDING,
     CRD,
-    GUIDE_EXCEPTION,
+    EXCEPTION,
     MUTATING_WEBHOOKS,
     NAMESPACE,
     POLICY,
@@ -138,8 +138,8 @@ class _Cluster:
     async def _watchers(self) -> list[Watcher]:
         client, note = self._client, self._policies.note
         watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
-        if await _insist("the exceptions", lambda: self._serves(GUIDE_EXCEPTION)):
-            watchers.append(Watcher(client, GUIDE_EXCEPTION, note))
+        if await _insist("the exceptions", lambda: self._serves(EXCEPTION)):
+            watchers.append(Watcher(client, EXCEPTION, note))
         watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=slim_namespace))
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))

@@ -19,7 +19,8 @@ from runtime.bundles import load_module
 from runtime.config import Settings
 from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of
 from runtime.controllers.webhookconfig import WatchedPolicy, WatchedRule
-from runtime.engine import Engine, ExceptionScope
+from runtime.engine import Engine
+from runtime.exceptions import ExceptionScope
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change
 from runtime.observe.metrics import Metrics

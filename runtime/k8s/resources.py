@@ -8,8 +8,8 @@ from runtime.k8s.client import Resource
 
 CLUSTER_POLICY: Final = Resource("kyverno.io", "v1", "clusterpolicies", "ClusterPolicy", namespaced=False)
 POLICY: Final = Resource("kyverno.io", "v1", "policies", "Policy")
-GUIDE_EXCEPTION: Final = Resource("kyverno.io", "v1alpha1", "policyexceptions", "PolicyException")
-"""The user's guide's form (decision 5)."""
+EXCEPTION: Final = Resource("kyverno.io", "v2", "policyexceptions", "PolicyException")
+"""Whatever version exceptions were written in: the schema of v2 holds the fields of all, the guide's too."""
 
 NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCESS_REVIEW: Final = Resource(

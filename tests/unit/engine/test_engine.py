@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from runtime.engine import Engine, ExceptionScope
+from runtime.engine import Engine
+from runtime.exceptions import ExceptionScope
 from runtime.request import Request
 from tests.unit.engine.support import adds_label, create, pod, policy, policy_set, wants_label
 
