@@ -97,7 +97,7 @@ def ask(root: dict[str, Any], call: HostCall) -> Value:
     if host is None:
         return Err("host", f"{call.kind}: there is no cluster to ask")
     allowed = admitted(call, services=root.get(SERVICES) is True)
-    return allowed if type(allowed) is Err else host.ask(allowed)
+    return allowed if isinstance(allowed, Err) else host.ask(allowed)
 
 
 def drive(execution: Execution, root: dict[str, Any]) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as with_default
 from typing import Any, Final
 
 from vm.values import Value
@@ -65,14 +66,12 @@ class Request:
     dry_run: bool
     namespace_labels: Mapping[str, str] | None
     root: dict[str, Any]
-    rule_values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    rule_values: Mapping[str, Mapping[str, Any]] = with_default(default_factory=dict)
     """Offline: values that one rule alone sees, by its name and by dotted name."""
 
     def root_of(self, rule: str) -> dict[str, Any]:
         """The root as a rule sees it. The values of a rule are those of the rules that autogen makes of it too."""
-        values = self.rule_values.get(rule)
-        if values is None:
-            values = self.rule_values.get(rule.removeprefix("autogen-").removeprefix("cronjob-"))
+        values = self.rule_values.get(rule) or self.rule_values.get(base_rule(rule))
         if not values:
             return self.root
         plain = {key: value for key, value in self.root.items() if not key.startswith("$")}
@@ -358,6 +357,11 @@ def service_account(username: str) -> tuple[str, str]:
         return "", ""
     namespace, colon, name = username[len(_SERVICE_ACCOUNT) :].partition(":")
     return (namespace, name) if colon else ("", "")
+
+
+def base_rule(rule: str) -> str:
+    """The name of the rule that autogen made a rule of; of any other its own."""
+    return rule.removeprefix("autogen-").removeprefix("cronjob-") if rule.startswith("autogen-") else rule
 
 
 def split_path(path: str) -> list[str]:

@@ -55,6 +55,7 @@ ERR_CODES: Final = {
     "syntax": "a text formed at run time is no query, pattern or document",
     "substitution": "a variable or reference could not be resolved",
     "context": "a context entry could not be loaded",
+    "unsupplied": "offline, nobody supplied what a context entry asks for",
     "pending": "a text formed at run time names a context entry that has not been loaded yet",
     "condition": "a condition could not be evaluated",
     "mismatch": "a pattern does not match at a path",

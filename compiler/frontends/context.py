@@ -35,7 +35,7 @@ from compiler.frontends.template import (
     query_at_run_time,
 )
 from compiler.frontends.template.lower import parsed
-from compiler.ir.build import FunctionBuilder
+from compiler.ir.build import FunctionBuilder, all_of
 from compiler.ir.ops import Choose, Const, Expr, If, Invoke, Load, Local, Op, Return
 from compiler.schema.model import ContextEntry
 from grammar.errors import SyntaxProblem
@@ -232,9 +232,9 @@ class _Entry:
         answer = self.b.let(self.asked("apicall", **payload), "V", "answer", self.at)
         default = body.get("default")
         if default is not None:
-            # The default stands for the whole: the query is not applied to it.
+            # The default stands for the whole: the query is not applied to it. It does not hide that nobody was asked.
             self.b.ret_if(
-                Op("is_err", (answer,)),
+                all_of([Op("is_err", (answer,)), Op("not", (Op("err_code", (answer,), ("unsupplied",)),))]),
                 Invoke("ctx.sized", (Const(default), Const(self.name), Const(self.loop))),
                 self.at,
             )

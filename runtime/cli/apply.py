@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 UNBUILT_FLAGS: Final = (
     ("--target-resource", "--target-resources"),
     ("-n", "--namespace"),
-    ("--kubeconfig",),
     ("--context",),
     ("-b", "--git-branch"),
     ("--generated-exception-ttl",),
@@ -62,6 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     given.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     add_crd_flag(given)
+    given.add_argument(
+        "--cluster-dump", action="append", default=[], metavar="PATH",
+        help="objects of a cluster (files or folders) that API calls and ConfigMaps of contexts are answered from",
+    )  # fmt: skip
+    given.add_argument("--replay", metavar="FILE", help="answer contexts from a recording")
+    given.add_argument(
+        "--record", metavar="FILE", help="ask a cluster for contexts and write a recording of its answers"
+    )
+    given.add_argument("--kubeconfig", metavar="FILE", help="the cluster that --record asks (default: as for kubectl)")
     given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
     given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
     shown = parser.add_argument_group("output")
@@ -121,6 +129,7 @@ class Counts:
 
 def run(args: argparse.Namespace) -> int:
     from runtime.cli.offline import evaluate
+    from runtime.cli.supplies import of_flags
     from runtime.cli.values import NO_VALUES, load_user_info, load_values_file, with_assignments
 
     if not args.policies:
@@ -149,12 +158,14 @@ def run(args: argparse.Namespace) -> int:
         with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
         count = len(policies.loaded.rules)
         print(f"\nApplying {count} policy rule(s) to {len(resources)} resource(s){with_exceptions}...")
-    for resource in resources:
-        found = evaluate(policies.loaded, resource, values=values, user=user)
-        answers += found
-        for answer in found:
-            if answer.mutation and not quiet and any(r.patched is not None for r in answer.results):
-                writer.mutation(answer, stdin=args.stdin)
+    with of_flags(args, resources) as outside:
+        values = replace(values, outside=outside)
+        for resource in resources:
+            found = evaluate(policies.loaded, resource, values=values, user=user)
+            answers += found
+            for answer in found:
+                if answer.mutation and not quiet and any(r.patched is not None for r in answer.results):
+                    writer.mutation(answer, stdin=args.stdin)
     counts = Counts()
     for answer in answers:
         for result in answer.results:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from runtime.cli.files import PolicyFile, identity
 from runtime.cli.problem import Problem
 from runtime.cli.values import NO_VALUES, Values, operation_of
+from runtime.context.outside import CONTEXT_CALLS, Outside, element_value
+from runtime.context.tenancy import asker
 from runtime.engine import Engine, RuleResult
 from runtime.host import AUTHORIZE
 from runtime.host import KEY as HOST
 from runtime.params import CALL as PARAMS
 from runtime.params import Query, chosen, query_of
 from runtime.policyset import PolicyInfo, PolicySet, Tier
-from runtime.request import Request, RequestError, UserInfo, split_api_version
+from runtime.request import Request, RequestError, UserInfo, base_rule, split_api_version
 from vm.code import BACKGROUND_KINDS
 from vm.host import HostCall
-from vm.values import Err, Value
+from vm.values import MISSING, Err, Value
 
 if TYPE_CHECKING:
     from compiler import Options
@@ -268,17 +270,29 @@ def offline_request(
         )
     except RequestError as error:
         raise Problem(f"values for policy {policy.name} and resource {name}: {error}") from None
-    request.root[HOST] = Offline(values.params)
-    return request
+    request.root[HOST] = Offline(values.params, values.outside, values.of_elements(policy.name))
+    own = values.of_rules(policy.name)
+    return replace(request, rule_values=own) if own else request
 
 
 @dataclass(frozen=True, slots=True)
 class Offline:
-    """The host of rules without a cluster: parameters are those that were given, and nobody knows who may do what."""
+    """The host of rules without a cluster: parameters are those that were given, and nobody knows who may do what.
 
-    params: tuple[Mapping[str, Any], ...]
+    Context entries are answered from ``outside``; before that, within loops, from ``elements``: lists of values by rule
+    and by the entry's dotted name.
+    """
+
+    params: tuple[Mapping[str, Any], ...] = ()
+    outside: Outside = field(default_factory=Outside)
+    elements: Mapping[str, Mapping[str, list[Any]]] = field(default_factory=dict)
 
     def ask(self, call: HostCall) -> Value:
+        if call.kind in CONTEXT_CALLS:
+            rule = str(asker(call, "rule"))
+            lists = self.elements.get(rule) or self.elements.get(base_rule(rule))
+            found = element_value(lists, call) if lists else MISSING
+            return self.outside.answer(call) if found is MISSING else found
         if call.kind == PARAMS:
             query = query_of(call.payload)
             return chosen(query, self.params, _namespaced(query, self.params), call.scope)

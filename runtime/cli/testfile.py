@@ -7,13 +7,14 @@ field is an error, since a misspelt expectation would otherwise pass for ever.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.cli.files import identity, read_policies, read_resources, read_values, with_namespace, without_duplicates
 from runtime.cli.offline import MACHINE, Answer, Backend, Policies
 from runtime.cli.problem import Problem
+from runtime.cli.supplies import of_test
 from runtime.cli.values import Values, load_user_info, load_values_file, operation_of, parse_values
 from runtime.engine import RuleResult
 from runtime.request import UserInfo
@@ -187,7 +188,8 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     user = _user_info(document)
     resources, dropped = without_duplicates(read_resources(folder / p for p in _paths(raw, "resources", document.path)))
     params = read_resources(folder / p for p in _paths(raw, "paramResources", document.path))
-    values = _values(document).with_objects(resources, params)
+    outside = of_test(raw, folder, document.path)
+    values = replace(_values(document).with_objects(resources, params), outside=outside)
     operations = {e.operation for e in document.entries if e.operation}
     default = operation_of(values.everywhere)
     answers: list[Answer] = []

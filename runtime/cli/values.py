@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from runtime.cli.files import read_mapping
 from runtime.cli.problem import Problem
+from runtime.context.outside import Outside
 from runtime.request import OPERATIONS, RequestError, UserInfo, split_path
 
 FIELDS: Final = (
@@ -41,17 +42,21 @@ class Subresource:
 class Values:
     """Values for variables, by dotted name: for all policies, and per (policy, resource) and (policy, rule).
 
-    ``namespaces`` are whole Namespace objects by name, ``params`` the objects that CEL rules may see as ``params``.
+    ``elements`` are those of context entries within loops, one for each element of a loop. ``namespaces`` are whole
+    Namespace objects by name, ``params`` the objects that CEL rules may see as ``params``, ``outside`` what context
+    entries are answered from.
     """
 
     everywhere: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     rules: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    elements: Mapping[tuple[str, str], Mapping[str, list[Any]]] = field(default_factory=dict)
     assigned: Mapping[str, str] = field(default_factory=dict)
     namespace_labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subresources: tuple[Subresource, ...] = ()
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     params: tuple[Mapping[str, Any], ...] = ()
+    outside: Outside = field(default_factory=Outside)
 
     def with_objects(self, resources: Iterable[Mapping[str, Any]], params: Iterable[Mapping[str, Any]]) -> Values:
         """With parameters for CEL rules, and with the Namespaces among the resources that no file tells of."""
@@ -65,6 +70,18 @@ class Values:
     def variables(self, policy: str, resource: str) -> dict[str, Any]:
         """What holds for a policy and a resource name, later ones first: ``--set``, the pair's own, the global ones."""
         return {**self.everywhere, **self.resources.get((policy, resource), {}), **self.assigned}
+
+    def of_rules(self, policy: str) -> dict[str, Mapping[str, Any]]:
+        """The values that single rules of a policy see, by rule; ``--set`` wins here too."""
+        return {
+            rule: {name: v for name, v in values.items() if name not in self.assigned}
+            for (owner, rule), values in self.rules.items()
+            if owner == policy and values
+        }
+
+    def of_elements(self, policy: str) -> dict[str, Mapping[str, list[Any]]]:
+        """The values of context entries within loops, by rule."""
+        return {rule: values for (owner, rule), values in self.elements.items() if owner == policy}
 
     def differs(self, policy: str, resource: str) -> bool:
         """Whether this policy sees other values than the rest do."""
@@ -85,23 +102,29 @@ def load_values_file(path: Path | str) -> Values:
 
 def parse_values(document: Mapping[str, Any], origin: str) -> Values:
     """A ``Values`` document, from a file or written inline; ``origin`` is what a message calls it."""
-    _known(document, FIELDS, origin)
+    checked_fields(document, FIELDS, origin)
     resources: dict[tuple[str, str], dict[str, Any]] = {}
     rules: dict[tuple[str, str], dict[str, Any]] = {}
+    elements: dict[tuple[str, str], dict[str, list[Any]]] = {}
     for policy in _maps(document, "policies", origin):
-        _known(policy, ("name", "resources", "rules"), f"{origin}: policies")
+        checked_fields(policy, ("name", "resources", "rules"), f"{origin}: policies")
         name = str(policy.get("name", ""))
         for resource in _maps(policy, "resources", origin):
-            _known(resource, ("name", "values"), f"{origin}: policies.resources")
+            checked_fields(resource, ("name", "values"), f"{origin}: policies.resources")
             values = _map(resource, "values", origin)
             resources.setdefault((name, str(resource.get("name", ""))), {}).update(values)
         for rule in _maps(policy, "rules", origin):
-            _known(rule, ("name", "values", "foreachValues"), f"{origin}: policies.rules")
-            rules.setdefault((name, str(rule.get("name", ""))), {}).update(_map(rule, "values", origin))
+            checked_fields(rule, ("name", "values", "foreachValues"), f"{origin}: policies.rules")
+            key = name, str(rule.get("name", ""))
+            rules.setdefault(key, {}).update(_map(rule, "values", origin))
+            for variable, given in _map(rule, "foreachValues", origin).items():
+                if type(given) is not list:
+                    raise Problem(f"{origin}: foreachValues.{variable} is no list (one value for each element)")
+                elements.setdefault(key, {})[str(variable)] = given
     labels: dict[str, Mapping[str, str]] = {}
     namespaces: dict[str, Mapping[str, Any]] = {}
     for entry in _maps(document, "namespaceSelector", origin):
-        _known(entry, ("name", "labels"), f"{origin}: namespaceSelector")
+        checked_fields(entry, ("name", "labels"), f"{origin}: namespaceSelector")
         labels[str(entry.get("name", ""))] = _labels(entry, origin)
     for namespace in _maps(document, "namespaces", origin):
         metadata = _map(namespace, "metadata", origin)
@@ -111,6 +134,7 @@ def parse_values(document: Mapping[str, Any], origin: str) -> Values:
         everywhere=_map(document, "globalValues", origin),
         resources=resources,
         rules=rules,
+        elements=elements,
         namespace_labels=labels,
         subresources=tuple(_subresource(s, origin) for s in _maps(document, "subresources", origin)),
         namespaces=namespaces,
@@ -142,7 +166,7 @@ def operation_of(variables: Mapping[str, Any], default: str = "CREATE") -> str:
 def load_user_info(path: Path | str) -> UserInfo:
     """Reads a ``UserInfo`` file: ``userInfo`` (username, groups, …), ``roles``, ``clusterRoles``."""
     document = read_mapping(path, ("UserInfo",))
-    _known(document, ("apiVersion", "kind", "metadata", "userInfo", "roles", "clusterRoles"), str(path))
+    checked_fields(document, ("apiVersion", "kind", "metadata", "userInfo", "roles", "clusterRoles"), str(path))
     user = _map(document, "userInfo", str(path))
     return UserInfo(
         username=str(user.get("username") or ""),
@@ -167,7 +191,7 @@ def _subresource(entry: Mapping[str, Any], origin: str) -> Subresource:
     )
 
 
-def _known(document: Mapping[str, Any], fields: tuple[str, ...], origin: str) -> None:
+def checked_fields(document: Mapping[str, Any], fields: tuple[str, ...], origin: str) -> None:
     for key in document:
         if key not in fields:
             raise Problem(f"{origin}: unknown field {key}{_nearest(str(key), fields)}")

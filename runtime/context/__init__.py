@@ -1,1 +1,1 @@
-"""What context entries are answered from: recorded and mocked answers, given objects, an API server; and who may ask."""
+"""What context entries are answered from (mocks, recordings, given objects, an API server), and who may ask what."""

@@ -1,5 +1,5 @@
-"""The data of GlobalContextEntries offline: mocks of a test file, and entries given as objects whose resources are given
-too.
+"""The data of GlobalContextEntries offline: mocks of a test file, and entries given as objects whose resources are
+given too.
 
 A ``globalReference`` asks for ``name`` or ``name.projection``.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from compiler.dynamic import search
-from runtime.context.objects import Objects
 from vm.values import MISSING, Err, Value
+
+if TYPE_CHECKING:
+    from runtime.context.objects import Objects
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,14 @@ class GlobalEntry:
         return self._projected(projection)
 
     def _projected(self, name: str) -> Value:
-        found = search(self.projections[name], self.data, compliance=False)
+        found = _search(self.projections[name], self.data)
         return Err("host", f'projection "{name}": {found.text}') if type(found) is Err else found
+
+
+def _search(query: str, data: Any) -> Value:
+    from compiler.dynamic import search
+
+    return search(query, data, compliance=False)
 
 
 def _first_error(values: dict[str, Value]) -> Value:
@@ -70,7 +77,7 @@ def mocked(entry: Mapping[str, Any], resources: Iterable[Mapping[str, Any]]) -> 
         data = [dict(r) for r in resources]
     path = entry.get("fieldPath")
     if path:
-        found = search(str(path), data, compliance=False)
+        found = _search(str(path), data)
         data = Err("host", f"fieldPath: {found.text}") if type(found) is Err else found
     projections = {str(p.get("name")): str(p.get("path")) for p in entry.get("projections") or ()}
     return GlobalEntry(data, projections, mocked=True)

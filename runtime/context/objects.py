@@ -1,8 +1,8 @@
 """Answers calls to the Kubernetes API from given objects, as an API server that holds them would.
 
-For offline commands: ``clusterResources`` of a test, ``--cluster-dump DIR``, the resources of ``apply``. It knows single
-objects, lists of one namespace or of all, label and field selectors, and the error an API server gives for what is not
-there.
+For offline commands: ``clusterResources`` of a test, ``--cluster-dump DIR``, the resources of ``apply``. It knows
+single objects, lists of one namespace or of all, label and field selectors, and the error an API server gives for what
+is not there.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class SelectorError(Exception):
 
 
 class Objects:
-    """Objects by resource. CustomResourceDefinitions among them, and ``crds``, say how their kinds are called; of a kind
-    that nobody has told of the plural is guessed, as it is written in English. ``whole``: what is not among them is not
-    in the cluster; else nobody knows of kinds of which there is no object (``Err not_found``)."""
+    """Objects by resource. CustomResourceDefinitions among them, and ``crds``, say how their kinds are called; of a
+    kind that nobody has told of the plural is guessed, as it is written in English. ``whole``: what is not among them
+    is not in the cluster; else nobody knows of kinds of which there is no object (``Err unsupplied``)."""
 
     def __init__(self, objects: Iterable[Object], crds: Sequence[dict[str, Any]] = (), *, whole: bool = True) -> None:
         self._whole = whole
@@ -83,7 +83,7 @@ class Objects:
         info = self._schemas.resource(*key)
         held = self._held.get(key, [])
         if not held and not self._whole:
-            return Err("not_found", f"no {path.plural} are given")
+            return Err("unsupplied", f"no {path.plural} are given")
         if info is None and not held:
             return Err("host", "the server could not find the requested resource")
         kind, namespaced = (info.kind, info.namespaced) if info is not None else self._kinds[key]
@@ -99,9 +99,7 @@ class Objects:
         version = f"{path.group}/{path.version}" if path.group else path.version
         return {"apiVersion": version, "kind": f"{kind}List", "metadata": {"resourceVersion": "1"}, "items": bare}
 
-    def _one(
-        self, path: ApiPath, info: ResourceInfo | None, held: list[dict[str, Any]], namespaced: bool
-    ) -> Value:
+    def _one(self, path: ApiPath, info: ResourceInfo | None, held: list[dict[str, Any]], namespaced: bool) -> Value:
         if namespaced and not path.namespace:
             return Err("host", "the server could not find the requested resource")
         found = next((o for o in held if _meta(o).get("name") == path.name), None)

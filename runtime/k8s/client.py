@@ -159,6 +159,10 @@ class HttpKubeClient:
         """The discovery document of ``/api`` or ``/apis`` in its one-request form."""
         return await self._json("GET", path, accept=_DISCOVERY)
 
+    async def raw(self, method: str, path: str, body: Any = None) -> Any:
+        """The decoded answer to a request by path, query included: what an ``apiCall`` of a policy asks for."""
+        return await self._json(method, path, body)
+
     async def close(self) -> None:
         await self._api.close()
 

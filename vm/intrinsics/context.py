@@ -49,6 +49,9 @@ def failed(v: Value, words: str) -> Value:
     """The value; an error as that of a context entry, which no operator of a query takes for a missing key."""
     if type(v) is not Err or v.code in ("fuel", "pending"):
         return v
+    if v.code == "unsupplied":
+        # The reference does not know such an entry at all: there it is a key that is missing.
+        return Err("context", f"JMESPath query failed: {v.text}")
     return Err("context", words + v.text)
 
 

@@ -1,7 +1,7 @@
-"""What context entries are answered from without a cluster, in this order: values of a loop, mocked responses and global
-entries, given objects, image data, a recording, and last a cluster that is being recorded.
+"""What context entries are answered from without a cluster, in this order: values of a loop, mocked responses and
+global entries, given objects, image data, a recording, and last a cluster that is being recorded.
 
-Made by the commands from their files (:mod:`runtime.cli.outside`). What nobody supplied is ``Err not_found`` in the
+Made by the commands from their files (:mod:`runtime.cli.supplies`). What nobody supplied is ``Err unsupplied`` in the
 words of a missing key that names the entry; the code of the entry makes it an error that no default hides.
 """
 
@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from runtime.context.global_entries import GlobalEntries
-from runtime.context.objects import Objects
-from runtime.context.recording import Recording
 from runtime.context.tenancy import asker
 from vm.host import HostCall
 from vm.values import MISSING, Err, Value
+
+if TYPE_CHECKING:
+    from runtime.context.global_entries import GlobalEntries
+    from runtime.context.objects import Objects
+    from runtime.context.recording import Recording
 
 CONTEXT_CALLS: Final = ("configmap", "apicall", "globalcontext", "imagedata")
 
@@ -44,7 +46,7 @@ class Outside:
     live: Callable[[HostCall], Value] | None = None
 
     def answer(self, call: HostCall) -> Value:
-        """The answer to the call of a context entry; ``Err not_found`` when nobody supplied one."""
+        """The answer to the call of a context entry; ``Err unsupplied`` when nobody supplied one."""
         found = self._given(call)
         if found is MISSING and self.recording is not None:
             found = self.recording.find(call)
@@ -73,7 +75,7 @@ class Outside:
             return MISSING
         found = self.objects.find("", "v1", "configmaps", namespace, name)
         if type(found) is Err:
-            if found.code == "not_found":
+            if found.code == "unsupplied":
                 return MISSING
             return Err("host", f"failed to get configmap {namespace}/{name} : {found.text}")
         return config_map_value(found)
@@ -90,7 +92,7 @@ class Outside:
             return MISSING
         found = self.objects.get(url)
         if type(found) is Err:
-            if found.code == "not_found":
+            if found.code == "unsupplied":
                 return MISSING
             return Err("host", f"failed to {method} resource with raw url: {url}: {found.text}")
         return found
@@ -113,12 +115,12 @@ def config_map_value(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsupplied(call: HostCall) -> Err:
-    """The error of an entry that nothing answers, in the words of the reference, where it is a key that is not there."""
-    return Err("not_found", f'Unknown key "{asker(call, "entry")}" in path')
+    """The error of an entry that nothing answers, in the words of the reference, for which it is a missing key."""
+    return Err("unsupplied", f'Unknown key "{asker(call, "entry")}" in path')
 
 
 def element_value(lists: Mapping[str, Sequence[Any]], call: HostCall) -> Value:
-    """The value of an entry within a loop: of each name, dotted where it is a part, the one of the element's position."""
+    """The value of an entry within a loop: of each name, dotted where it is a part, the one at the element's place."""
     entry, element = asker(call, "entry"), asker(call, "element")
     if type(element) is not int:
         return MISSING
