@@ -236,8 +236,11 @@ def last_index_of(a: V, b: V, start: V | None = None) -> V:
 def join(a: V, separator: V = ("string", "")) -> V:
     if a[0] != "list" or separator[0] != "string":
         raise no_overload()
-    if any(x[0] != "string" for x in a[1]):
+    # The overload is found by the first element alone (cel-go).
+    if a[1] and a[1][0][0] != "string":
         raise no_overload()
+    if any(x[0] != "string" for x in a[1]):
+        raise CelError("argument")
     return ("string", separator[1].join(x[1] for x in a[1]))
 
 
