@@ -16,7 +16,7 @@ from tests.reference import Result, evaluate
 from tests.reference.query import equal
 
 CASES = list(cases())
-PRODUCT_ONLY = ("admission", "cel", "pod_security")
+PRODUCT_ONLY = ("admission", "cel")
 """Topics that the reference evaluator does not read."""
 
 

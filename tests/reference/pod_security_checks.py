@@ -30,7 +30,7 @@ class FieldError:
 
     @property
     def bad_texts(self) -> list[str]:
-        if self.bad is None:
+        if self.bad in (None, ""):
             return []
         return [_plain(v) for v in (self.bad if isinstance(self.bad, list) else [self.bad])]
 
@@ -149,15 +149,16 @@ def _capabilities_baseline(pod: Pod) -> Found | None:
 
 
 def _capabilities_restricted(pod: Pod) -> Found | None:
-    errors = []
+    kept, added = [], []
     for container, path in _containers(pod):
-        capabilities = _context(container).get("capabilities") or {}
-        if "ALL" not in (capabilities.get("drop") or []):
-            errors.append(FieldError(f"{path}.securityContext.capabilities.drop", required=True))
+        path = f"{path}.securityContext.capabilities"
+        dropped = (_context(container).get("capabilities") or {}).get("drop") or []
+        if "ALL" not in dropped:
+            kept.append(FieldError(f"{path}.drop", sorted(set(dropped)) or None, required=not dropped))
         bad = _added(container, {"NET_BIND_SERVICE"})
         if bad:
-            errors.append(FieldError(f"{path}.securityContext.capabilities.add", bad))
-    return _answer("unrestricted capabilities", errors)
+            added.append(FieldError(f"{path}.add", bad))
+    return _answer("unrestricted capabilities", kept + added)
 
 
 def _host_namespaces(pod: Pod) -> Found | None:
@@ -181,6 +182,43 @@ def _host_ports(pod: Pod) -> Found | None:
             if port.get("hostPort"):
                 errors.append(FieldError(f"{path}.ports[{i}].hostPort", port["hostPort"]))
     return _answer("hostPort", errors)
+
+
+def _probe_hosts(pod: Pod) -> Found | None:
+    errors = []
+    for container, path in _containers(pod):
+        lifecycle = container.get("lifecycle") or {}
+        named = [(name, container.get(name)) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
+        named += [(f"lifecycle.{name}", lifecycle.get(name)) for name in ("postStart", "preStop")]
+        for name, handler in named:
+            for action in ("httpGet", "tcpSocket"):
+                host = ((handler or {}).get(action) or {}).get("host")
+                if host:
+                    errors.append(FieldError(f"{path}.{name}.{action}.host", host))
+    return _answer("probe or lifecycle host", errors)
+
+
+_HANDLERS = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+)
+
+
+def _probe_hosts(pod: Pod) -> Found | None:
+    errors = []
+    for container, path in _containers(pod):
+        for steps in _HANDLERS:
+            handler = container
+            for step in steps:
+                handler = handler.get(step) or {}
+            for action in ("httpGet", "tcpSocket"):
+                host = (handler.get(action) or {}).get("host")
+                if host:
+                    errors.append(FieldError(".".join((path, *steps, action, "host")), host))
+    return _answer("probe or lifecycle host", errors)
 
 
 def _privileged(pod: Pod) -> Found | None:
@@ -372,6 +410,20 @@ def _not_for_windows(body: Body) -> Body:
     return inner
 
 
+def _not_for_own_users(body: Body) -> Body:
+    def inner(pod: Pod) -> Found | None:
+        return None if pod.spec.get("hostUsers") is False else body(pod)
+
+    return inner
+
+
+def _not_with_own_users(body: Body) -> Body:
+    def inner(pod: Pod) -> Found | None:
+        return None if pod.spec.get("hostUsers") is False else body(pod)
+
+    return inner
+
+
 _V = dict[tuple[int, int], Body]
 
 
@@ -396,11 +448,13 @@ CHECKS = (
     _check("hostNamespaces", "baseline", {(1, 0): _host_namespaces}),
     _check("hostPathVolumes", "baseline", {(1, 0): _host_paths}),
     _check("hostPorts", "baseline", {(1, 0): _host_ports}),
+    _check("hostProbesAndHostLifecycle", "baseline", {(1, 34): _probe_hosts}),
     _check("privileged", "baseline", {(1, 0): _privileged}),
-    _check("procMount", "baseline", {(1, 0): _proc_mount}),
+    _check("procMount", "baseline", {(1, 0): _proc_mount, (1, 35): _not_for_own_users(_proc_mount)}),
+    _check("procMount_restricted", "restricted", {(1, 35): _proc_mount}),
     _check("restrictedVolumes", "restricted", {(1, 0): _restricted_volumes}),
-    _check("runAsNonRoot", "restricted", {(1, 0): _run_as_non_root}),
-    _check("runAsUser", "restricted", {(1, 23): _run_as_user}),
+    _check("runAsNonRoot", "restricted", {(1, 0): _run_as_non_root, (1, 35): _not_for_own_users(_run_as_non_root)}),
+    _check("runAsUser", "restricted", {(1, 23): _run_as_user, (1, 35): _not_for_own_users(_run_as_user)}),
     _check(
         "seLinuxOptions", "baseline", {(1, 0): _se_linux(_TYPES), (1, 31): _se_linux(_TYPES | {"container_engine_t"})}
     ),

@@ -127,8 +127,9 @@ def _without(
     """The violations without what an exclusion covers.
 
     The exclusion is asked of a Pod of its own: of the containers with its images, or of the Pod without any container.
-    Each field that breaks a check of the control there is taken from the violations where it is the same field, in a
-    container of the same name, with the same bad value.
+    Each field that breaks a check of the control there is taken from the violations where it is the same field in a
+    container of the same name, with the same bad value. Without images one container stands for all, so that such an
+    exclusion also covers what one container does not say (Kyverno quirk).
     """
     if exclusion.images:
         chosen = tuple(c for c in pod.containers if any(wildcard(image, c.image) for image in exclusion.images))
@@ -165,7 +166,8 @@ def _take(errors: Errors, excluded: FieldError, *, by_container: bool) -> None:
     field = _starred(excluded.field)
     for i, error in enumerate(errors):
         same_container = not by_container or error.container == excluded.container
-        if same_container and error.bad == excluded.bad and _starred(error.field) == field:
+        same_kind = error.kind == excluded.kind and error.bad == excluded.bad
+        if same_container and same_kind and _starred(error.field) == field:
             errors[i] = errors[-1]
             errors.pop()
             return
