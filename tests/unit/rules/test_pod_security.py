@@ -188,4 +188,4 @@ def test_versions() -> None:
 def test_the_work_is_paid_for() -> None:
     many = pod({"containers": [container(securityContext={"privileged": True}) for _ in range(20_000)]})
     with pytest.raises(OutOfFuel):
-        run(many)
+        evaluate(Meter(100_000), many, "baseline", "latest", None, None)
