@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from compiler.source import Document
 from runtime.cli.files import PolicyFile, identity
 from runtime.cli.offline import Answer, Policies, Refused, offline_request
 from runtime.cli.values import Values
+from runtime.context.outside import Outside
 from runtime.engine import RuleResult
 from runtime.policyset import PolicyInfo, PolicySet
 from runtime.request import UserInfo
 from tests.reference.evaluate import evaluate
+from tests.reference.world import NoAnswer, Unsupplied, World
+from vm.host import HostCall
+from vm.values import Err
 
 
 @dataclass(frozen=True, slots=True)
 class _Loaded(Policies):
     documents: tuple[tuple[PolicyInfo, dict[str, Any]], ...] = ()
     exceptions_given: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Supplied(World):
+    """What the test file supplies, by its own reader: the conformance data judges what is made of the answers."""
+
+    outside: Outside = field(default_factory=Outside)
+
+    def config_map(self, namespace: str, name: str) -> dict[str, Any]:
+        return dict(self._ask("configmap", namespace=namespace, name=name))
+
+    def service(self, url: Any, method: str, body: Any) -> Any:
+        return self._ask("apicall", service={"url": url}, method=method, data=body)
+
+    def api(self, path: str, method: str, body: Any) -> Any:
+        return self._ask("apicall", urlPath=path, method=method, data=body)
+
+    def global_entry(self, name: Any) -> Any:
+        return self._ask("globalcontext", name=name)
+
+    def image(self, reference: Any) -> Any:
+        return self._ask("imagedata", reference=reference)
+
+    def _ask(self, kind: str, **payload: Any) -> Any:
+        answer = self.outside.answer(HostCall(kind, {"for": {"entry": "entry", "rule": ""}, **payload}))
+        if isinstance(answer, Err):
+            raise (Unsupplied if answer.code == "unsupplied" else NoAnswer)(answer.text)
+        return answer
 
 
 class ByReference:
@@ -48,6 +80,9 @@ class ByReference:
         assert isinstance(policies, _Loaded)
         answers: list[Answer] = []
         current = resource
+        world = _Supplied(
+            rule_values=_of_rules(values.rules), foreach_values=_of_rules(values.elements), outside=values.outside
+        )
         for phase in (True, False):
             for info, document in policies.documents:
                 request = offline_request(current, info, values, user, operation)
@@ -62,26 +97,24 @@ class ByReference:
                     old=request.root["$old"],
                     user=asked,
                     namespace_labels=dict(request.namespace_labels) if request.namespace_labels is not None else None,
-                    context={k: v for k, v in context.items() if k != "request"},
+                    context=context,
+                    world=world,
+                    phases=("mutate",) if phase else ("validate", "background"),
                 )
-                rules = {r["name"]: r for r in document["spec"].get("rules") or ()}
-                mine = [r for r in found if ("mutate" in _rule(rules, r.rule)) == phase]
-                if not mine and phase:
+                if not found and phase:
                     continue
-                patched = next((r.patched for r in reversed(mine) if r.patched), current)
-                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in mine)
+                patched = next((r.patched for r in reversed(found) if r.patched), current) if phase else current
+                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in found)
                 answers.append(Answer(info, resource, request.operation, phase, results, patched))
                 if phase:
                     current = patched
         return answers
 
 
-def _rule(rules: dict[str, Any], name: str) -> dict[str, Any]:
-    for prefix in ("autogen-cronjob-", "autogen-", ""):
-        found = rules.get(name.removeprefix(prefix))
-        if found is not None:
-            return dict(found)
-    return {}
+def _of_rules(values: Mapping[tuple[str, str], Any]) -> dict[tuple[str, str], Any]:
+    """Values of rules, for the rules that autogen makes of them too."""
+    names = ("", "autogen-", "autogen-cronjob-")
+    return {(policy, prefix + rule): v for prefix in names for (policy, rule), v in values.items()}
 
 
 def _result(info: PolicyInfo, result: Any, kind: str) -> RuleResult:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.reference.query import QueryError, search
 from tests.reference.variables import SubstitutionError, substitute
-from tests.reference.world import NoAnswer, World
+from tests.reference.world import NoAnswer, Unsupplied, World
 
 SIZE_LIMIT = 2 * 1024 * 1024
 OUTSIDE = ("configMap", "apiCall", "globalReference", "imageRegistry")
@@ -41,7 +41,7 @@ class _Entry:
                 self.answer = (self._load(), None)
             except ContextError as error:
                 self.answer = (None, error)
-            except (QueryError, SubstitutionError, NoAnswer) as error:
+            except (QueryError, SubstitutionError, NoAnswer, Unsupplied) as error:
                 self.answer = (None, ContextError(f"failed to load context entry {self.name}: {error}"))
         value, problem = self.answer
         if problem is not None:

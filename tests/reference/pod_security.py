@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.reference.exceptions import Excepted
 from tests.reference.pod_security_checks import CHECKS, FieldError, Pod
+from tests.reference.pod_shape import NoPod, check_shape
 from tests.reference.scalars import wildcard
 
 CONTROLS = {
@@ -44,8 +45,8 @@ class Violation:
 class _Where:
     """Where the Pod of an object is: the prefix of ``spec`` in messages."""
 
-    metadata: dict[str, Any]
-    spec: dict[str, Any]
+    metadata: Any
+    spec: Any
     prefix: str
 
 
@@ -54,7 +55,11 @@ def pod_security(rule: dict[str, Any], resource: dict[str, Any], excepted: list[
     body = rule["validate"]["podSecurity"]
     level, version = body.get("level") or "", str(body.get("version") or "latest")
     where = _pod_of(resource)
-    pod = Pod(where.metadata, where.spec)
+    try:
+        check_shape(where.metadata, where.spec)
+    except NoPod as error:
+        return "error", f"Error while getting new resource: {error}"
+    pod = Pod(where.metadata or {}, where.spec or {})
     number = (10**6, 0) if version == "latest" else _number(version)
     found = _excluded(_evaluate(pod, level, number), body.get("exclude") or [], pod, level, number)
     if not found:
@@ -74,15 +79,20 @@ def _number(version: str) -> tuple[int, int]:
 
 
 def _pod_of(resource: dict[str, Any]) -> _Where:
-    kind, spec = resource.get("kind"), resource.get("spec") or {}
+    kind = resource.get("kind")
     if kind == "Pod":
-        return _Where(resource.get("metadata") or {}, spec, "spec")
-    if kind == "CronJob":
-        job = spec.get("jobTemplate") or {}
-        inner = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
-        return _Where(job.get("metadata") or {}, inner, "spec.jobTemplate.spec.template.spec")
-    template = spec.get("template") or {}
-    return _Where(template.get("metadata") or {}, template.get("spec") or {}, "spec.template.spec")
+        return _Where(resource.get("metadata"), resource.get("spec"), "spec")
+    if kind == "CronJob":  # whose metadata the reference takes from the wrong place
+        job = _at(resource, "spec", "jobTemplate")
+        return _Where(_at(job, "metadata"), _at(job, "spec", "template", "spec"), "spec.jobTemplate.spec.template.spec")
+    template = _at(resource, "spec", "template")
+    return _Where(_at(template, "metadata"), _at(template, "spec"), "spec.template.spec")
+
+
+def _at(value: Any, *steps: str) -> Any:
+    for step in steps:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
 
 
 def _evaluate(pod: Pod, level: str, number: tuple[int, int]) -> list[Violation]:

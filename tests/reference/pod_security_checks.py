@@ -184,20 +184,6 @@ def _host_ports(pod: Pod) -> Found | None:
     return _answer("hostPort", errors)
 
 
-def _probe_hosts(pod: Pod) -> Found | None:
-    errors = []
-    for container, path in _containers(pod):
-        lifecycle = container.get("lifecycle") or {}
-        named = [(name, container.get(name)) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
-        named += [(f"lifecycle.{name}", lifecycle.get(name)) for name in ("postStart", "preStop")]
-        for name, handler in named:
-            for action in ("httpGet", "tcpSocket"):
-                host = ((handler or {}).get(action) or {}).get("host")
-                if host:
-                    errors.append(FieldError(f"{path}.{name}.{action}.host", host))
-    return _answer("probe or lifecycle host", errors)
-
-
 _HANDLERS = (
     ("livenessProbe",),
     ("readinessProbe",),
@@ -410,13 +396,6 @@ def _not_for_windows(body: Body) -> Body:
     return inner
 
 
-def _not_for_own_users(body: Body) -> Body:
-    def inner(pod: Pod) -> Found | None:
-        return None if pod.spec.get("hostUsers") is False else body(pod)
-
-    return inner
-
-
 def _not_with_own_users(body: Body) -> Body:
     def inner(pod: Pod) -> Found | None:
         return None if pod.spec.get("hostUsers") is False else body(pod)
@@ -450,11 +429,11 @@ CHECKS = (
     _check("hostPorts", "baseline", {(1, 0): _host_ports}),
     _check("hostProbesAndHostLifecycle", "baseline", {(1, 34): _probe_hosts}),
     _check("privileged", "baseline", {(1, 0): _privileged}),
-    _check("procMount", "baseline", {(1, 0): _proc_mount, (1, 35): _not_for_own_users(_proc_mount)}),
+    _check("procMount", "baseline", {(1, 0): _proc_mount, (1, 35): _not_with_own_users(_proc_mount)}),
     _check("procMount_restricted", "restricted", {(1, 35): _proc_mount}),
     _check("restrictedVolumes", "restricted", {(1, 0): _restricted_volumes}),
-    _check("runAsNonRoot", "restricted", {(1, 0): _run_as_non_root, (1, 35): _not_for_own_users(_run_as_non_root)}),
-    _check("runAsUser", "restricted", {(1, 23): _run_as_user, (1, 35): _not_for_own_users(_run_as_user)}),
+    _check("runAsNonRoot", "restricted", {(1, 0): _run_as_non_root, (1, 35): _not_with_own_users(_run_as_non_root)}),
+    _check("runAsUser", "restricted", {(1, 23): _run_as_user, (1, 35): _not_with_own_users(_run_as_user)}),
     _check(
         "seLinuxOptions", "baseline", {(1, 0): _se_linux(_TYPES), (1, 31): _se_linux(_TYPES | {"container_engine_t"})}
     ),

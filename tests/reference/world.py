@@ -11,7 +11,11 @@ from tests.reference.matching import selector_matches
 
 
 class NoAnswer(Exception):
-    """Nothing was given that would answer, or the answer is a failure."""
+    """The answer is a failure; an entry may have a default for it."""
+
+
+class Unsupplied(Exception):
+    """Nothing was given that could answer: offline, that is an error which no default hides."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class World:
             same = (metadata.get("namespace") or "default", metadata.get("name")) == (namespace, name)
             if one.get("apiVersion") == "v1" and one.get("kind") == "ConfigMap" and same:
                 return one
-        raise NoAnswer(f"ConfigMap {namespace}/{name} is not known")
+        raise (NoAnswer if self.objects else Unsupplied)(f"ConfigMap {namespace}/{name} is not known")
 
     def service(self, url: Any, method: str, body: Any) -> Any:
         return self._recorded("url", url, method)
@@ -46,10 +50,8 @@ class World:
             return self._recorded("urlPath", path, method)
         except LookupError:
             pass
-        if not self.objects:
-            raise NoAnswer(f"{method} {path}: nothing is known that would answer")
-        if method != "GET":
-            raise NoAnswer(f"{method} {path}: objects answer GET alone")
+        if not self.objects or method != "GET":
+            raise Unsupplied(f"{method} {path}: nothing is known that would answer")
         return self._from_objects(path)
 
     def _recorded(self, key: str, where: Any, method: str) -> Any:
@@ -61,7 +63,7 @@ class World:
                     raise NoAnswer(f"{method} {where}: status {status}")
                 return response.get("body")
         if key == "url":
-            raise NoAnswer(f"{method} {where}: nothing is known that would answer")
+            raise Unsupplied(f"{method} {where}: nothing is known that would answer")
         raise LookupError(where)
 
     def _from_objects(self, path: str) -> Any:
@@ -113,7 +115,7 @@ class World:
 
     def image(self, reference: Any) -> Any:
         if reference not in self.images:
-            raise NoAnswer(f"image {reference}: nothing is recorded of it")
+            raise Unsupplied(f"image {reference}: nothing is recorded of it")
         return self.images[reference]
 
 
