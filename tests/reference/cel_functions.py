@@ -503,8 +503,13 @@ def edge(wanted: int) -> Callable[[V], V]:
 # optionals and encoders
 
 
+_YEAR_ONE = -62135596800 * 10**9
+
+
 def zero(a: V) -> bool:
-    return a[0] == "null" or (a[0] not in ("timestamp", "type", "optional") and not a[1])
+    if a[0] == "timestamp":
+        return bool(a[1] == _YEAR_ONE)
+    return a[0] == "null" or (a[0] not in ("type", "optional") and not a[1])
 
 
 def value_of(a: V) -> V:
