@@ -162,6 +162,7 @@ CODES: Final[dict[str, Code]] = {
         "exception without the rules of autogen",
         "An exception names computed rules: what autogen makes of a rule for controllers has a name of its own.",
     ),
+    "T1346": _e("image extractor without a path", "The path of an image extractor names the fields down to an image."),
     # T09: not built yet
     "T0901": _e(
         "not built yet",

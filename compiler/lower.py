@@ -46,6 +46,7 @@ from compiler.diagnostics import Reporter
 from compiler.frontends.conditions import preconditions
 from compiler.frontends.context import register
 from compiler.frontends.exceptions import exemption
+from compiler.frontends.images import register_images
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.pod_security import exclusion_json
@@ -114,6 +115,7 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
         validate_cel.lower_match_conditions(frame, functions, schemas, frame.policy.match_conditions)
     if cel is not None and cel.params is not None:
         validate_cel.await_params(frame)
+    register_images(frame)
     register(frame, rule.context)
     preconditions(frame)
     if rule.mutate is not None:

@@ -63,6 +63,7 @@ class Settings:
     ``server_ip`` is the ``host[:port]`` that the API server calls when Thesmos runs outside the cluster (webhooks by
     URL); None means the Service. ``timeout`` is in seconds. ``exception_namespaces`` holds namespaces whose exceptions
     count for all, or ``*``; when empty, an exception counts for objects of its own namespace (decision 5).
+    ``registry`` is put before images that name none; empty: they stay without; None: the usual one.
     """
 
     names: Names = field(default_factory=Names)
@@ -88,6 +89,7 @@ class Settings:
     log_format: str = "text"
     verbosity: int = 2
     cel_strict: bool = False
+    registry: str | None = None
 
     @property
     def clustered(self) -> bool:

@@ -34,6 +34,9 @@ _SKIP: Final = Status.SKIP
 
 WORDS: Final = {Status.PASS: PASS, Status.FAIL: FAIL, Status.SKIP: SKIP, Status.ERROR: ERROR}
 
+REGISTRY: Final = "$registry"
+"""Where the code of image extractors finds the default registry, if it is not the usual one."""
+
 EXISTING_ALLOWED: Final = "skipping the rule evaluation as pre-existing violations are allowed"
 
 
@@ -99,12 +102,21 @@ class EngineResponse:
 class Engine:
     """Stateless but for its set; make a new one (or call with another set) when policies change."""
 
-    __slots__ = ("exceptions", "fuel", "policies")
+    __slots__ = ("exceptions", "fuel", "policies", "registry")
 
-    def __init__(self, policies: PolicySet, *, fuel: int = FUEL, exceptions: ExceptionScope = EVERYWHERE) -> None:
+    def __init__(
+        self,
+        policies: PolicySet,
+        *,
+        fuel: int = FUEL,
+        exceptions: ExceptionScope = EVERYWHERE,
+        registry: str | None = None,
+    ) -> None:
+        """``registry`` is put before images that name none; empty: they stay without; None: the usual one."""
         self.policies = policies
         self.fuel = fuel
         self.exceptions = exceptions
+        self.registry = registry
 
     def evaluate(
         self,
@@ -138,8 +150,8 @@ class Engine:
                 if (group[0].admission or not request.uid) and (wanted is None or id(group[0]) in wanted)
             )
             policies = tuple(policy for policy, _ in groups)
-        if groups and self.policies.wants_images:
-            _add_images(request)
+        if groups:
+            self._add_images(request)
         results: list[RuleResult] = []
         timely = groups if deadline is None else _until(groups, deadline)
         patched: Value = None
@@ -230,8 +242,7 @@ class Engine:
                     results.append(_result(plan, request, PASS, outcome))
                     patched = outcome.patched
                     request = request.patched(patched)
-                    if self.policies.wants_images:
-                        _add_images(request)
+                    self._add_images(request)
                 elif full or status is not _PASS:
                     results.append(_result(plan, request, WORDS[status], outcome))
                 if policy.apply_one and status is not _SKIP:
@@ -271,10 +282,22 @@ class Engine:
         # Code leaves to the index what the index can say: a rule that no CREATE reaches did not look at the old object.
         if not any(p is plan for _, plans in found.validate for p in plans):
             return False
-        if self.policies.wants_images:
-            _add_images(old)
+        self._add_images(old)
         root = {**old.root, EXCLUSIONS: excluded} if excluded else old.root
         return bool(plan.run(plan.entry, root, Meter(self.fuel)).status is Status.FAIL)
+
+    def _add_images(self, request: Request) -> None:
+        """Puts ``images`` into the root, unless values or an earlier evaluation have; absent when there is none."""
+        root = request.root
+        if self.registry is not None:
+            root[REGISTRY] = self.registry
+        if not self.policies.wants_images or "images" in root:
+            return
+        from vm.intrinsics.images import DEFAULT_REGISTRY, image_infos
+
+        found = image_infos(request.resource, DEFAULT_REGISTRY if self.registry is None else self.registry)
+        if found:
+            root["images"] = found
 
 
 def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:
@@ -282,18 +305,6 @@ def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:
         if monotonic() >= deadline:
             raise DeadlinePassed
         yield group
-
-
-def _add_images(request: Request) -> None:
-    """Puts ``images`` into the root, unless values or an earlier evaluation have; absent when there is none."""
-    root = request.root
-    if "images" in root:
-        return
-    from runtime.images import image_infos
-
-    found = image_infos(request.resource)
-    if found:
-        root["images"] = found
 
 
 def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> RuleResult:

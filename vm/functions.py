@@ -17,6 +17,7 @@ from vm.intrinsics import (
     table_cel_rule,
     table_cond,
     table_ctx,
+    table_images,
     table_jmes,
     table_match,
     table_pat,
@@ -28,6 +29,7 @@ from vm.intrinsics import (
 from vm.isa import KINDS
 
 TABLES: Final = (
+    table_images.TABLE,
     table_jmes.TABLE,
     table_text.TABLE,
     table_regex.TABLE,

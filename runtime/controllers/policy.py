@@ -208,7 +208,8 @@ class PolicyController:
             digests=[g.digest for g in good],
         )
         named = self._settings.exception_namespaces
-        return Engine(policies, exceptions=ExceptionScope(everywhere=False, namespaces=named))
+        scope = ExceptionScope(everywhere=False, namespaces=named)
+        return Engine(policies, exceptions=scope, registry=self._settings.registry)
 
     def _count_change(self, entry: Entry, change: str) -> None:
         if entry.good is not None and entry.good.model is not None:

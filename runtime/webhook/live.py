@@ -56,9 +56,9 @@ class Snapshot:
     force_ignore: bool = False
 
     @classmethod
-    def of(cls, policies: PolicySet, *, generation: int = 1) -> Snapshot:
+    def of(cls, policies: PolicySet, *, generation: int = 1, registry: str | None = None) -> Snapshot:
         """A snapshot where every path answers from the whole set: bundles given on the command line."""
-        return cls(generation, {ALL: Engine(policies)})
+        return cls(generation, {ALL: Engine(policies, registry=registry)})
 
     def engine(self, scope: str) -> Engine:
         """The engine of a scope. A set that is not split answers every path from the whole."""

@@ -116,6 +116,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMESPACE",
         help="exceptions of this namespace count for all, * for those of every namespace",
     )
+    images = parser.add_argument_group("images")
+    images.add_argument(
+        "--default-registry",
+        "--defaultRegistry",
+        dest="registry",
+        metavar="NAME",
+        help="put before images that name no registry (docker.io)",
+    )
+    images.add_argument(
+        "--enable-default-registry-mutation",
+        "--enableDefaultRegistryMutation",
+        dest="registry_mutation",
+        nargs="?",
+        const=True,
+        default=True,
+        type=_boolean,
+        metavar="BOOL",
+        help="false: images that name no registry stay without",
+    )
     logs = parser.add_argument_group("log")
     logs.add_argument(
         "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
@@ -151,6 +170,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         log_format=args.log_format,
         verbosity=args.verbosity,
         cel_strict=args.cel_strict,
+        registry=args.registry if args.registry_mutation else "",
     )
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
@@ -207,7 +227,7 @@ async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int
 
     policies = load_policies(settings, keys)
     live, metrics = Live(), Metrics()
-    live.swap(Snapshot.of(policies))
+    live.swap(Snapshot.of(policies, registry=settings.registry))
     serving = offline_certificate(settings)
     write_ca(ca_out, serving)
     async with serve(live, settings, metrics, serving) as server:

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from runtime.images import image_infos, parse_image
 from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex, reaches
 from tests.unit.engine.support import pod
 from vm.code import KindKey, MatchKey
+from vm.intrinsics.images import image_infos, parse_image
 
 GROUPS = ("", "apps", "batch", "*", "ap?s")
 VERSIONS = ("v1", "v1beta1", "*", "v1*")

@@ -45,6 +45,19 @@ def test_flags_that_make_no_sense(words: tuple[str, ...], said: str, monkeypatch
         settings(*words)
 
 
+@pytest.mark.parametrize(
+    ("words", "registry"),
+    [
+        ((), None),
+        (("--defaultRegistry", "ghcr.io"), "ghcr.io"),
+        (("--defaultRegistry", "ghcr.io", "--enableDefaultRegistryMutation=false"), ""),
+        (("--enableDefaultRegistryMutation=true",), None),
+    ],
+)
+def test_the_default_registry(words: tuple[str, ...], registry: str | None) -> None:
+    assert settings("--bundle", "x", *words).registry == registry  # type: ignore[attr-defined]
+
+
 def test_flags_of_kyverno_are_taken() -> None:
     found = settings(
         "--in-cluster",
