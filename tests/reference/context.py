@@ -92,12 +92,11 @@ class Context(dict[str, Any]):
         return here
 
     def of_query(self, query: str) -> dict[str, Any]:
-        """The data for a query: the entries that it mentions are loaded, the last of a name counts."""
+        """The data for a query: the entries that it mentions are loaded in order, the last of a name counts."""
         data = dict(self)
-        last = {entry.name: entry for entry in self.entries}
-        for name, entry in last.items():
+        for entry in self.entries:
             if entry.mentioned(query):
-                data[name] = entry.value()
+                data[entry.name] = entry.value()
         return data
 
 
@@ -193,7 +192,7 @@ def _api_call(name: str, spec: dict[str, Any], seen: Context) -> Any:
         else:
             path = asked.get("urlPath") or ""
             if seen.namespace is not None and f"/namespaces/{seen.namespace}/" not in path + "/":
-                raise ContextError(f"a policy of namespace {seen.namespace} may not call {path}")
+                raise NoAnswer(f"a policy of namespace {seen.namespace} may not call {path}")
             answer = seen.world.api(path, method, body)
     except NoAnswer:
         if spec.get("default") is None:
@@ -208,6 +207,8 @@ def _applied(spec: dict[str, Any], seen: Context, answer: Any) -> Any:
 
 
 def _global(name: str, spec: dict[str, Any], seen: Context) -> Any:
+    if seen.namespace is not None:  # decision 4: nothing of outside its namespace
+        raise ContextError(f"a policy of namespace {seen.namespace} may not read the global context")
     called = substitute(spec.get("name") or "", seen)
     return _applied(spec, seen, seen.world.global_entry(called))
 

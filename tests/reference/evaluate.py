@@ -14,7 +14,7 @@ from tests.reference.exceptions import Excepted, exceptions_for
 from tests.reference.generation import GenerationError, generated
 from tests.reference.images import ImageError, images
 from tests.reference.matching import Subject, rule_applies
-from tests.reference.mutating import mutate, mutate_existing
+from tests.reference.mutating import Mutated, mutate, mutate_existing
 from tests.reference.pod_security import pod_security
 from tests.reference.query import QueryError
 from tests.reference.validation import Checked, validate
@@ -38,8 +38,16 @@ class Result:
     properties: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Policies, each with its computed rules, and the exceptions."""
+
+    exceptions: list[dict[str, Any]]
+    rules: list[tuple[dict[str, Any], list[dict[str, Any]]]]
+
+
 def evaluate(
-    policies: list[dict[str, Any]],
+    policies: list[dict[str, Any]] | Prepared,
     resource: dict[str, Any],
     *,
     operation: str = "CREATE",
@@ -57,22 +65,26 @@ def evaluate(
     the background. ``user`` holds ``userInfo``, ``roles`` and ``clusterRoles``; None is a request without admission
     information. ``context`` is plain data beside the request; what it has in ``request`` is added to the request.
     """
-    policies = _decoded(policies)
-    exceptions = [p for p in policies if p.get("kind") == "PolicyException"]
-    rules = [
-        (policy, [_normal(r) for r in computed_rules(_normal_policy(policy))])
-        for policy in policies
-        if _is_policy(policy)
-    ]
-    run = _Run(operation, old, user, namespace_labels, context or {}, exceptions, world or World(), subresource)
+    ready = policies if isinstance(policies, Prepared) else prepared(policies)
+    world = world or World()
+    run = _Run(operation, old, user, namespace_labels, context or {}, ready.exceptions, world, subresource)
     results: list[Result] = []
     for phase in phases:
-        for policy, computed in rules:
+        for policy, computed in ready.rules:
             made, after = run.policy(policy, [r for r in computed if _phase(r) == phase], resource)
             results += made
             if phase == "mutate":
                 resource = after
     return results
+
+
+def prepared(policies: list[dict[str, Any]]) -> Prepared:
+    """Policies to be run on many objects."""
+    policies = _decoded(policies)
+    return Prepared(
+        [p for p in policies if p.get("kind") == "PolicyException"],
+        [(p, [_normal(r) for r in computed_rules(_normal_policy(p))]) for p in policies if _is_policy(p)],
+    )
 
 
 def _phase(rule: dict[str, Any]) -> str:
@@ -204,44 +216,73 @@ class _Run:
         try:
             met, messages = holds(rule.get("preconditions"), context)
         except ConditionError as error:
-            yield result("error", f"failed to evaluate preconditions: {error}")
+            excepted = [] if background else exceptions_for(self.exceptions, policy, name, subject, context)
+            if excepted:  # nobody is held up by a rule that excepts him
+                yield result("skip", _excepted(excepted, " " if "podSecurity" in (rule.get("validate") or {}) else ""))
+            else:
+                yield result("error", f"failed to evaluate preconditions: {error}")
             return
         if not met:
             yield result("skip", "; ".join(["preconditions not met", *messages]))
             return
         properties.update(_properties(rule, context))
-        excepted = [] if background else exceptions_for(self.exceptions, policy, name, subject, context)
-        body = rule.get("validate") or {}
-        if excepted and not ("podSecurity" in body and all(e.pod_security for e in excepted)):
-            yield result("skip", _excepted(excepted, " " if "podSecurity" in body else ""))
-            return
         values = self.world.foreach_values.get((policy["metadata"]["name"], name)) or {}
-        if _phase(rule) == "mutate":
-            status, message, patched = mutate(rule, subject.resource, context, values)
-            yield result(status, message, patched=patched)
-        elif rule.get("mutate") is not None:
-            for (status, message, patched), target in mutate_existing(rule, context, values):
-                yield result(status, message, patched=patched or (target if status == "skip" else None))
-        elif rule.get("generate") is not None:
+        if rule.get("generate") is not None:
             try:
-                made = generated(rule, context)
+                yield result("pass", "", generated=generated(rule, context))
             except GenerationError as error:
                 yield result("error", str(error))
-                return
-            yield result("pass", "", generated=made)
-        elif "podSecurity" in body:
-            if subject.operation != "DELETE":
-                status, message = pod_security(rule, subject.resource, excepted)
-                yield result(status, message)
+        elif background:
+            for (status, message, patched), target in mutate_existing(rule, context, values):
+                yield result(status, message, patched=patched or (target if status == "skip" else None))
         else:
-            outcome = validate(Checked(name, body, subject.operation == "DELETE", values), subject.resource, context)
-            if outcome is not None and outcome[0] == "fail" and self.was_so_before(policy, rule, subject, values):
-                outcome = "skip", "skipping the rule evaluation as pre-existing violations are allowed"
-            if outcome is not None:
-                yield result(*outcome)
+            found = self.outcome(policy, rule, subject, context, values)
+            if found is not None:
+                yield result(found[0], found[1], patched=found[2])
+
+    def outcome(
+        self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, context: Context, values: dict[str, Any]
+    ) -> Mutated | None:
+        """What a rule about the admitted object says, exceptions heeded. One that says nothing or skips by itself needs
+        none."""
+        found = self.said(rule, subject, context, values, [])
+        if found is None or found[0] == "skip":
+            return found
+        excepted = exceptions_for(self.exceptions, policy, rule["name"], subject, context)
+        pod_security = "podSecurity" in (rule.get("validate") or {})
+        partly = pod_security and all(e.pod_security for e in excepted)
+        if excepted and not partly:
+            return "skip", _excepted(excepted, " " if pod_security else ""), None
+        if excepted:
+            found = self.said(rule, subject, context, values, excepted)
+        if found is not None and found[0] == "fail" and self.was_so_before(policy, rule, subject, values, excepted):
+            return "skip", "skipping the rule evaluation as pre-existing violations are allowed", None
+        return found
+
+    def said(
+        self,
+        rule: dict[str, Any],
+        subject: Subject,
+        context: Context,
+        values: dict[str, Any],
+        excepted: list[Excepted],
+    ) -> Mutated | None:
+        body = rule.get("validate") or {}
+        deleting = subject.operation == "DELETE"
+        if rule.get("mutate") is not None:
+            return None if deleting else mutate(rule, subject.resource, context, values)
+        if "podSecurity" in body:
+            return None if deleting else (*pod_security(rule, subject.resource, excepted), None)
+        outcome = validate(Checked(rule["name"], body, deleting, values), subject.resource, context)
+        return None if outcome is None else (*outcome, None)
 
     def was_so_before(
-        self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, values: dict[str, Any]
+        self,
+        policy: dict[str, Any],
+        rule: dict[str, Any],
+        subject: Subject,
+        values: dict[str, Any],
+        excepted: list[Excepted],
     ) -> bool:
         """Whether an UPDATE of an object that failed already is let through (§4)."""
         body = rule["validate"]
@@ -259,8 +300,8 @@ class _Run:
                 return False
         except ConditionError:
             return False
-        outcome = validate(Checked(rule["name"], body, False, values), self.old, context)
-        return outcome is not None and outcome[0] == "fail"
+        found = self.said(rule, before, context, values, excepted)
+        return found is not None and found[0] == "fail"
 
 
 def _excepted(excepted: list[Excepted], space: str = "") -> str:

@@ -32,7 +32,7 @@ def exceptions_for(
         if not _conditions_hold(spec.get("conditions"), context):
             continue
         metadata = exception["metadata"]
-        key = f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+        key = "/".join(part for part in (metadata.get("namespace"), metadata["name"]) if part)
         found.append(Excepted(key, spec.get("podSecurity") or None))
     return found
 
@@ -65,7 +65,9 @@ def _names_guide(spec: dict[str, Any], policy: dict[str, Any], rule: str) -> boo
 
 
 def _matches(match: dict[str, Any], subject: Subject) -> bool:
-    """As a rule's match does, but operations are not looked at."""
+    """As a rule's match does, but operations are not looked at, and nothing matches everything."""
+    if not match.get("any") and not match.get("all") and not match.get("resources"):
+        return True
     return block_matches(_without_operations(match), subject, in_match=True)
 
 

@@ -55,7 +55,10 @@ def _patched(ready: dict[str, Any], resource: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operations(patch: Any) -> list[dict[str, Any]]:
-    decoded = yaml.safe_load(patch) if isinstance(patch, str) else patch
+    try:
+        decoded = yaml.safe_load(patch) if isinstance(patch, str) else patch
+    except yaml.YAMLError as error:
+        raise MutationError(f"a JSON patch that cannot be read: {error}") from None
     if not isinstance(decoded, list):
         raise MutationError("a JSON patch must be a list")
     return decoded

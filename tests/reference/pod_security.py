@@ -29,6 +29,16 @@ CONTROLS = {
     "Running as Non-root": ["runAsNonRoot"],
     "Running as Non-root user": ["runAsUser"],
 }
+_KINDS = (
+    "Pod",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "StatefulSet",
+    "ReplicaSet",
+    "ReplicationController",
+    "CronJob",
+)
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
@@ -53,6 +63,8 @@ class _Where:
 def pod_security(rule: dict[str, Any], resource: dict[str, Any], excepted: list[Excepted]) -> tuple[str, str]:
     """Status and message. ``excepted``: exceptions that all name controls, which count after the rule's own."""
     body = rule["validate"]["podSecurity"]
+    if resource.get("kind") not in _KINDS:
+        return "error", "Error while getting new resource: could not find correct resource type"
     level, version = body.get("level") or "", str(body.get("version") or "latest")
     where = _pod_of(resource)
     try:

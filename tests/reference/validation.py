@@ -32,27 +32,31 @@ def validate(rule: Checked, resource: Any, context: Context) -> Outcome | None:
     if "deny" in body:
         return _deny(rule, body["deny"], context)
     if "pattern" in body or "anyPattern" in body:
-        return None if rule.deleting else _patterns(rule, body, resource, context)
+        return _patterns(rule, body, resource, context, deleting=rule.deleting)
     if "foreach" in body:
         return _foreach(rule, body["foreach"] or [], resource, context, 0)
     return None
 
 
-def _patterns(rule: Checked, body: dict[str, Any], resource: Any, context: Context) -> Outcome:
-    if body.get("pattern") is not None:
-        return _pattern(rule, body["pattern"], resource, context)
-    return _any_pattern(rule, body["anyPattern"], resource, context)
+def _patterns(
+    rule: Checked, body: dict[str, Any], resource: Any, context: Context, *, deleting: bool
+) -> Outcome | None:
+    """None when what is deleted would be looked at; what cannot be substituted is an error even then."""
+    many = body.get("pattern") is None
+    try:
+        wanted = substitute(body["anyPattern"] if many else body["pattern"], context)
+    except SubstitutionError as error:
+        return "error", f"variable substitution failed: {error}"
+    if deleting:
+        return None
+    return (_any_pattern if many else _pattern)(rule, wanted, resource, context)
 
 
 def _with_stop(message: str) -> str:
     return message if message.endswith(".") else message + "."
 
 
-def _pattern(rule: Checked, pattern: Any, resource: Any, context: Context) -> Outcome:
-    try:
-        wanted = substitute(pattern, context)
-    except SubstitutionError as error:
-        return "error", f"variable substitution failed: {error}"
+def _pattern(rule: Checked, wanted: Any, resource: Any, context: Context) -> Outcome:
     found = match_pattern(resource, wanted)
     if found is None:
         return "pass", f"validation rule '{rule.name}' passed."
@@ -73,11 +77,7 @@ def _pattern_message(rule: Checked, found: Mismatch, context: Context) -> str:
     return f"validation error: {before}rule {rule.name} execution error: {found.text}"
 
 
-def _any_pattern(rule: Checked, any_pattern: Any, resource: Any, context: Context) -> Outcome:
-    try:
-        patterns = substitute(any_pattern, context)
-    except SubstitutionError as error:
-        return "error", f"variable substitution failed: {error}"
+def _any_pattern(rule: Checked, patterns: Any, resource: Any, context: Context) -> Outcome:
     name = rule.name
     failed, skipped = [], []
     for i, wanted in enumerate(patterns):
@@ -207,9 +207,7 @@ def _element(
     if entry.get("deny") is not None:
         return _deny(rule, entry["deny"], inside)
     if entry.get("pattern") is not None or entry.get("anyPattern") is not None:
-        if scoped:
-            return _patterns(rule, entry, element, inside)
-        return None if rule.deleting else _patterns(rule, entry, resource, inside)
+        return _patterns(rule, entry, element if scoped else resource, inside, deleting=rule.deleting and not scoped)
     if entry.get("foreach") is not None:
         return _foreach(rule, entry["foreach"], resource, inside, depth + 1)
     return None
