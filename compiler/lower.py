@@ -50,6 +50,7 @@ from compiler.frontends.images import register_images
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.pod_security import exclusion_json
+from compiler.frontends.properties import note_properties
 from compiler.frontends.rule import RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
@@ -118,6 +119,7 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     register_images(frame)
     register(frame, rule.context)
     preconditions(frame)
+    note_properties(frame)
     if rule.mutate is not None:
         lower_mutate(frame)
     elif cel is not None:

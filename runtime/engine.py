@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from runtime.exceptions import EVERYWHERE, ExceptionScope, exclusions, skip_text
 from runtime.exceptions import KEY as EXCLUSIONS
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
+from runtime.properties import of_pod_security
 from runtime.request import Request
 from vm.host import PASSED, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
@@ -52,9 +53,10 @@ class DeadlinePassed(Exception):
 class RuleResult:
     """How one rule ended. ``status`` is ``pass``, ``fail``, ``skip`` or ``error``; ``action`` is Enforce or Audit.
 
-    ``patched`` is what a mutation made of the object. ``product`` is what a rule that works in the background asks for:
-    of a generate rule the list of what it makes (``runtime.generate``), of a rule with targets the list of these
-    (``runtime.mutate_existing``). ``plan`` is the rule itself, for whoever goes on from there.
+    ``properties`` are those for reports. ``patched`` is what a mutation made of the object. ``product`` is what a rule
+    that works in the background asks for: of a generate rule a list of what it makes (``runtime.generate``), of a rule
+    with targets the list of these (``runtime.mutate_existing``). ``plan`` is the rule itself, for whoever goes on from
+    there.
     """
 
     policy: str
@@ -65,6 +67,7 @@ class RuleResult:
     message: str
     action: str
     exceptions: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     patched: Value = field(default=None, repr=False, compare=False)
     info: PolicyInfo | None = field(default=None, repr=False, compare=False)
     product: Value = field(default=None, repr=False, compare=False)
@@ -179,6 +182,7 @@ class Engine:
             for plan in plans:
                 meter.left = fuel
                 meter.context = 0
+                meter.noted = None
                 if own:
                     root = request.root_of(plan.name)
                 outcome = plan.run(plan.entry, root, meter)
@@ -205,14 +209,18 @@ class Engine:
                             continue
                 if status is _PASS:
                     if keep:
-                        results.append(_result(plan, request, PASS, outcome))
+                        results.append(_result(plan, request, PASS, outcome, meter))
                     if policy.apply_one:
                         break
                     continue
                 if status is _FAIL and self._existed(plan, request, more):
-                    results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED)))
+                    results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED), meter))
                     continue
-                results.append(_result(plan, request, WORDS[status], outcome))
+                result = _result(plan, request, WORDS[status], outcome, meter)
+                if full and status is _FAIL and (standard := plan.meta.get("podSecurity")):
+                    broken = of_pod_security(standard, more, request.resource)
+                    result = replace(result, properties={**result.properties, **broken})
+                results.append(result)
                 if policy.apply_one and status is not _SKIP:
                     break
 
@@ -239,12 +247,12 @@ class Engine:
                         results.append(_exempt_result(plan, request, held))
                         continue
                 if status is _PASS and outcome.patched is not None:
-                    results.append(_result(plan, request, PASS, outcome))
+                    results.append(_result(plan, request, PASS, outcome, meter))
                     patched = outcome.patched
                     request = request.patched(patched)
                     self._add_images(request)
                 elif full or status is not _PASS:
-                    results.append(_result(plan, request, WORDS[status], outcome))
+                    results.append(_result(plan, request, WORDS[status], outcome, meter))
                 if policy.apply_one and status is not _SKIP:
                     break
         return patched
@@ -263,7 +271,7 @@ class Engine:
                 if held:
                     results.append(_exempt_result(plan, request, held))
                     continue
-                result = _result(plan, request, WORDS[status], outcome)
+                result = _result(plan, request, WORDS[status], outcome, meter)
                 results.append(replace(result, patched=None, product=outcome.patched, plan=plan))
                 if policy.apply_one and status is not _SKIP:
                     break
@@ -307,7 +315,7 @@ def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:
         yield group
 
 
-def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> RuleResult:
+def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome, meter: Meter) -> RuleResult:
     message = outcome.message
     if message is None:
         message = plan.meta.get("passed", pass_text(plan.name)) if status == PASS else ""
@@ -319,9 +327,22 @@ def _result(plan: RulePlan, request: Request, status: str, outcome: Outcome) -> 
         status,
         message,
         resolve_action(plan, request),
+        properties=_properties(plan, meter),
         patched=outcome.patched,
         info=plan.policy,
     )
+
+
+def _properties(plan: RulePlan, meter: Meter) -> Mapping[str, str]:
+    """The properties of a rule for reports: as written, or as its code has put them together."""
+    written: Mapping[str, str] | None = plan.meta.get("reportProperties")
+    if written is None:
+        return {}
+    if not any("{{" in text for text in written.values()):
+        return written
+    # A rule that was skipped before has noted none; what is there then is of another rule.
+    noted, meter.noted = meter.noted, None
+    return noted[1] if noted is not None and noted[0] == plan.name else {}
 
 
 def _exempt_result(plan: RulePlan, request: Request, held: Sequence[ExemptionPlan]) -> RuleResult:

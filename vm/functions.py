@@ -24,6 +24,7 @@ from vm.intrinsics import (
     table_patch,
     table_podsec,
     table_regex,
+    table_report,
     table_text,
 )
 from vm.isa import KINDS
@@ -33,6 +34,7 @@ TABLES: Final = (
     table_jmes.TABLE,
     table_text.TABLE,
     table_regex.TABLE,
+    table_report.TABLE,
     table_pat.TABLE,
     table_cond.TABLE,
     table_match.TABLE,

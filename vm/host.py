@@ -72,7 +72,7 @@ class Meter:
     10,000,000 for all expressions of a policy; None: no limit).
     """
 
-    __slots__ = ("budget", "context", "context_limit", "cost", "cost_limit", "depth", "left", "limit", "spent")
+    __slots__ = ("budget", "context", "context_limit", "cost", "cost_limit", "depth", "left", "limit", "noted", "spent")
 
     def __init__(self, limit: int = 1_000_000, *, cost_limit: int | None = None, budget: int | None = None) -> None:
         self.limit = limit
@@ -86,6 +86,8 @@ class Meter:
         self.context = 0
         self.context_limit = CONTEXT_LIMIT
         """Bytes that the context entries of a rule come to, as JSON, and the most that they may."""
+        self.noted: tuple[str, dict[str, str]] | None = None
+        """The rule that last had properties for reports, and these properties."""
 
     def charge(self, n: int) -> None:
         self.left -= n

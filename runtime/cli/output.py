@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 from runtime.cli.files import identity
 from runtime.cli.offline import Answer
 from runtime.engine import RuleResult
+from runtime.properties import message_of, of_result
 
 COLOURS: Final = {"pass": "32", "fail": "31", "error": "31", "warn": "33", "skip": "36"}
 SEVERITIES: Final = ("critical", "high", "medium", "low", "info")
@@ -97,11 +98,12 @@ def report_result(
     if namespace:
         reference["namespace"] = namespace
     annotations = answer.policy.annotations
+    status = result.report_status(audit_warn=audit_warn)
     out: dict[str, Any] = {
         "policy": answer.policy.key,
         "rule": result.rule,
-        "result": result.report_status(audit_warn=audit_warn),
-        "message": result.message,
+        "result": status,
+        "message": message_of(result, status),
         "scored": answer.policy.scored,
         "source": "kyverno",
         "resources": [reference],
@@ -111,8 +113,8 @@ def report_result(
         out["category"] = category
     if (severity := annotations.get("policies.kyverno.io/severity")) in SEVERITIES:
         out["severity"] = severity
-    if result.exceptions:
-        out["properties"] = {"exceptions": ",".join(result.exceptions)}
+    if properties := of_result(result):
+        out["properties"] = properties
     return out
 
 
