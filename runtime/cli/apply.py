@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from runtime.bundles import is_bundle, reason
 from runtime.cli.crdfiles import add_crd_flag, read_crds
 from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
+from runtime.cli.generated_exceptions import DEFAULT_TTL, generated, ttl_text
 from runtime.cli.problem import Problem, counted
 from runtime.cli.unbuilt import accept_registry, refuse
 
@@ -25,10 +26,9 @@ UNBUILT_FLAGS: Final = (
     ("-n", "--namespace"),
     ("--context",),
     ("-b", "--git-branch"),
-    ("--generated-exception-ttl",),
     ("--context-path",),
 )
-UNBUILT_SWITCHES: Final = (("-c", "--cluster"), ("--generate-exceptions",))
+UNBUILT_SWITCHES: Final = (("-c", "--cluster"),)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exceptions-with-resources", action="store_true", help="take the exceptions among the resources"
     )
     given.add_argument(
+        "--exceptions-within-policies", action="store_true", help="accepted for Kyverno's sake: they always count here"
+    )
+    given.add_argument(
         "--param-resource", "--param-resources", dest="params", action="append", default=[], metavar="PATH",
         help="objects that CEL rules may see as params",
     )  # fmt: skip
@@ -79,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("--detailed-results", action="store_true", help="show the message of each result in the table")
     shown.add_argument(
         "--output-format", choices=("yaml", "json", "table", "junit", "sarif"), help="print the results in this form"
+    )
+    shown.add_argument(
+        "--generate-exceptions", action="store_true", help="print a policy exception for each violation instead"
+    )
+    shown.add_argument(
+        "--generated-exception-ttl", default=DEFAULT_TTL, metavar="DURATION", help="how long they are to live (720h)"
     )
     shown.add_argument("--remove-color", action="store_true", help="print no colours")
     codes = parser.add_argument_group("exit code")
@@ -153,7 +162,8 @@ def run(args: argparse.Namespace) -> int:
         resources = [r for r in resources if r.get("kind") != "PolicyException"]
     writer = Writer(args.output)
     answers: list[Answer] = []
-    quiet = args.policy_report or args.output_format in ("yaml", "json", "junit", "sarif")
+    ttl_text(args.generated_exception_ttl)  # says so before the work when it is no duration
+    quiet = args.policy_report or args.generate_exceptions or args.output_format in ("yaml", "json", "junit", "sarif")
     if not (args.stdin or quiet):
         with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
         count = len(policies.loaded.rules)
@@ -191,13 +201,12 @@ def load(args: argparse.Namespace) -> Policies:
             sources.append(path)
     files, diagnostics, texts = read_policies(sources)
     exceptions = []
-    exception_paths = [part for given in args.exceptions for part in given.split(",") if part]
-    if args.exceptions_with_resources:
-        exception_paths += [part for given in args.resources for part in given.split(",") if part]
-    if exception_paths:
-        exception_files, more, more_texts = read_policies(exception_paths)
+    given = (args.exceptions, False), (args.resources if args.exceptions_with_resources else [], True)
+    for written, among_others in given:
+        paths = [part for one in written for part in one.split(",") if part]
+        exception_files, more, more_texts = read_policies(paths, among_others=among_others)
         diagnostics, texts = [*diagnostics, *more], texts | more_texts
-        exceptions = [d for f in exception_files for d in f.documents if d.value.get("kind") == "PolicyException"]
+        exceptions += [d for f in exception_files for d in f.documents if d.value.get("kind") == "PolicyException"]
     errors = [d for d in diagnostics if d.severity == "error"]
     if errors:
         raise Problem(_refusal(len(errors)), render_all(errors, texts))
@@ -269,7 +278,10 @@ def _show(args: argparse.Namespace, answers: list[Answer], counts: Counts) -> No
     from runtime.cli.output import junit, policy_reports, sarif, to_yaml
 
     form = args.output_format
-    if form == "junit":
+    if args.generate_exceptions:
+        for made in generated(answers, ttl_text(args.generated_exception_ttl), audit_warn=args.audit_warn):
+            print("---\n" + (json.dumps(made) + "\n" if form == "json" else to_yaml(made)), end="")
+    elif form == "junit":
         print(junit(_junit_suites(answers, args.audit_warn)))
     elif form == "sarif":
         print(sarif(answers, audit_warn=args.audit_warn))

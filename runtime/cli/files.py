@@ -103,10 +103,13 @@ def _hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 
 
-def read_policies(paths: Iterable[Path | str]) -> tuple[list[PolicyFile], list[Diagnostic], dict[str, str]]:
+def read_policies(
+    paths: Iterable[Path | str], *, among_others: bool = False
+) -> tuple[list[PolicyFile], list[Diagnostic], dict[str, str]]:
     """Policy documents of files and folders, with the diagnostics of reading them and the text of each file.
 
-    In a folder, files without a policy are passed over; a file named by itself must hold one.
+    In a folder, files without a policy are passed over; a file named by itself must hold one, unless policies are
+    looked for ``among_others``.
     """
     from compiler.diagnostics import Reporter
     from compiler.source import load_documents
@@ -127,9 +130,9 @@ def read_policies(paths: Iterable[Path | str]) -> tuple[list[PolicyFile], list[D
         if policies or reporter.errors > before:
             texts[name] = text
             files.append(PolicyFile(name, policies))
-        elif path in named:
+        elif path in named and not among_others:
             raise Problem(f"{name}: holds no policy")
-    if folders and not files:
+    if folders and not files and not among_others:
         raise Problem(f"{folders[0]}: no file of the folder holds a policy")
     return files, reporter.diagnostics, texts
 
