@@ -94,9 +94,9 @@ def _pod_of(resource: dict[str, Any]) -> _Where:
     kind = resource.get("kind")
     if kind == "Pod":
         return _Where(resource.get("metadata"), resource.get("spec"), "spec")
-    if kind == "CronJob":  # whose metadata the reference takes from the wrong place
-        job = _at(resource, "spec", "jobTemplate")
-        return _Where(_at(job, "metadata"), _at(job, "spec", "template", "spec"), "spec.jobTemplate.spec.template.spec")
+    if kind == "CronJob":
+        pod = _at(resource, "spec", "jobTemplate", "spec", "template")
+        return _Where(_at(pod, "metadata"), _at(pod, "spec"), "spec.jobTemplate.spec.template.spec")
     template = _at(resource, "spec", "template")
     return _Where(_at(template, "metadata"), _at(template, "spec"), "spec.template.spec")
 
@@ -170,6 +170,8 @@ def _covers(exclusion: dict[str, Any], error: FieldError) -> bool:
     if field and re.sub(r"\[\d+\]", "[*]", error.field) != field:
         return False
     values = exclusion.get("values") or []
+    if values and error.required:
+        return False
     return not values or all(any(wildcard(v, bad) for v in values) for bad in error.bad_texts)
 
 

@@ -157,6 +157,8 @@ def _covers(exclusion: Exclusion, error: FieldError) -> bool:
         return False
     if not exclusion.values:
         return True
+    if error.kind == "required":
+        return False  # nothing is there that could be one of the values
     bad = _bad_values(error)
     return all(any(wildcard(value, text) for value in exclusion.values) for text in bad)
 
@@ -197,7 +199,7 @@ def _shown(bad: str | bool | int | tuple[str, ...]) -> str:
 
 def told(found: Iterable[Violation], kind: str) -> str:
     """The violations as the message of a rule lists them, with the fields as they stand in a resource of this kind."""
-    spec = TEMPLATES[kind][2]
+    spec = TEMPLATES[kind][1]
     return "".join(
         f"(Forbidden reason: {v.reason}, field error list: [{', '.join(_error(e, spec) for e in v.errors)}])"
         for v in found

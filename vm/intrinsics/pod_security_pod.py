@@ -16,23 +16,19 @@ Kind: TypeAlias = Literal["forbidden", "required"]
 CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 """The lists of containers, in the order in which Kubernetes goes through them."""
 
-_TEMPLATE: Final = ("spec", "template")
-TEMPLATES: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...], str]]] = {
-    "Pod": ((), (), "spec"),
-    "DaemonSet": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    "Deployment": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    "Job": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    "ReplicaSet": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    "ReplicationController": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    "StatefulSet": (_TEMPLATE, _TEMPLATE, "spec.template.spec"),
-    # Kyverno quirk: the metadata are those of the Job, not of its Pod.
-    "CronJob": (
-        ("spec", "jobTemplate", "spec", "template"),
-        ("spec", "jobTemplate"),
-        "spec.jobTemplate.spec.template.spec",
-    ),
+_TEMPLATE: Final = (("spec", "template"), "spec.template.spec")
+TEMPLATES: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "Pod": ((), "spec"),
+    "DaemonSet": _TEMPLATE,
+    "Deployment": _TEMPLATE,
+    "Job": _TEMPLATE,
+    "ReplicaSet": _TEMPLATE,
+    "ReplicationController": _TEMPLATE,
+    "StatefulSet": _TEMPLATE,
+    "CronJob": (("spec", "jobTemplate", "spec", "template"), "spec.jobTemplate.spec.template.spec"),
 }
-"""By kind: where the Pod's spec stands, where its metadata stand, and what messages write for ``spec``."""
+"""By kind: where the Pod stands, and what messages write for its ``spec``. The metadata are the Pod's own. Kyverno
+reads those of a CronJob's Job, so that annotations of its Pods go unseen; its own policy library wants them seen."""
 
 
 class UnreadableError(Exception):
@@ -101,8 +97,8 @@ def pod_of(resource: Any) -> Pod:
     where = TEMPLATES.get(kind) if type(kind) is str else None
     if where is None:
         raise UnreadableError("could not find correct resource type")
-    template, owner = _at(resource, where[0]), _at(resource, where[1])
-    metadata = obj(owner, "metadata", "") or {}
+    template = _at(resource, where[0])
+    metadata = obj(template, "metadata", "") or {}
     annotations = obj(metadata, "annotations", "metadata") or {}
     for key in annotations:
         text(annotations, key, "metadata.annotations")
