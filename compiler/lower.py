@@ -26,6 +26,7 @@ of a rule               meaning
 ``failureAction``       of the rule alone; absent: the policy's
 ``overrides``           of the rule alone, before the policy's
 ``allowExistingViolations``  boolean, for validate rules
+``skipBackgroundRequests``  false: requests of Thesmos itself set off the rule too
 ``reportProperties``    map of texts, variables not put in
 ``pointer``             place of the rule in the document
 ``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?,
@@ -162,6 +163,8 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
     params = _cel_params(rule)
     if params is not None and params.chosen:
         meta["params"] = _params(params)
+    if not rule.skip_background_requests:
+        meta["skipBackgroundRequests"] = False
     if rule.report_properties:
         meta["reportProperties"] = dict(rule.report_properties)
     return meta

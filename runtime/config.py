@@ -51,6 +51,11 @@ class Names:
         """The DNS name under which the API server reaches the Service."""
         return f"{self.service}.{self.namespace}.svc"
 
+    @property
+    def user(self) -> str:
+        """The user name of this installation's service account."""
+        return f"system:serviceaccount:{self.namespace}:{self.install}"
+
     def webhook(self, verb: str, suffix: str = "") -> str:
         """Name of one webhook in a configuration: ``validate.kyverno.svc-fail``."""
         return f"{verb}.{self.install}.svc{suffix}"

@@ -105,7 +105,7 @@ class EngineResponse:
 class Engine:
     """Stateless but for its set; make a new one (or call with another set) when policies change."""
 
-    __slots__ = ("exceptions", "fuel", "policies", "registry")
+    __slots__ = ("exceptions", "fuel", "own_user", "policies", "registry")
 
     def __init__(
         self,
@@ -114,12 +114,18 @@ class Engine:
         fuel: int = FUEL,
         exceptions: ExceptionScope = EVERYWHERE,
         registry: str | None = None,
+        own_user: str = "",
     ) -> None:
-        """``registry`` is put before images that name none; empty: they stay without; None: the usual one."""
+        """``registry`` is put before images that name none; empty: they stay without; None: the usual one.
+
+        ``own_user`` is the user name of Thesmos itself: its requests set off no rule that works in the background,
+        unless the rule says so (``skipBackgroundRequests: false``), lest rules set off one another for ever.
+        """
         self.policies = policies
         self.fuel = fuel
         self.exceptions = exceptions
         self.registry = registry
+        self.own_user = own_user
 
     def evaluate(
         self,
@@ -259,8 +265,11 @@ class Engine:
 
     def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult]) -> None:
         meter = Meter(self.fuel)
+        own = bool(self.own_user) and request.username == self.own_user
         for policy, plans in groups:
             for plan in plans:
+                if own and plan.meta.get("skipBackgroundRequests") is not False:
+                    continue
                 meter.left = self.fuel
                 meter.context = 0
                 outcome = plan.run(plan.entry, request.root_of(plan.name), meter)
@@ -291,7 +300,9 @@ class Engine:
         if not any(p is plan for _, plans in found.validate for p in plans):
             return False
         self._add_images(old)
-        root = {**old.root, EXCLUSIONS: excluded} if excluded else old.root
+        root = old.root_of(plan.name)
+        if excluded:
+            root = {**root, EXCLUSIONS: excluded}
         return bool(plan.run(plan.entry, root, Meter(self.fuel)).status is Status.FAIL)
 
     def _add_images(self, request: Request) -> None:

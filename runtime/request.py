@@ -215,6 +215,12 @@ class Request:
             self.rule_values,
         )
 
+    @property
+    def username(self) -> str:
+        """Who asks, empty where nobody is known."""
+        user = self.root["request"].get("userInfo")
+        return _text(user, "username") if type(user) is dict else ""
+
     def before(self) -> Request:
         """The request that would have made the old object: what ``allowExistingViolations`` asks about."""
         inner = dict(self.root["request"])

@@ -209,7 +209,7 @@ class PolicyController:
         )
         named = self._settings.exception_namespaces
         scope = ExceptionScope(everywhere=False, namespaces=named)
-        return Engine(policies, exceptions=scope, registry=self._settings.registry)
+        return Engine(policies, exceptions=scope, registry=self._settings.registry, own_user=self._settings.names.user)
 
     def _count_change(self, entry: Entry, change: str) -> None:
         if entry.good is not None and entry.good.model is not None:
