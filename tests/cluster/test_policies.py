@@ -138,6 +138,54 @@ def test_the_guides_exception_frees_objects_of_its_own_namespace(cluster: Cluste
     cluster.until(lambda: cluster.create(pod("old-two")).returncode != 0, seconds=2, what="the end of the exception")
 
 
+def test_exceptions_of_the_standard_form(cluster: Cluster) -> None:
+    """With podSecurity they exclude more, with conditions they hold where these do; wrong ones are refused."""
+    cluster.policy(
+        """
+        apiVersion: kyverno.io/v1
+        kind: ClusterPolicy
+        metadata: {name: standard}
+        spec:
+          rules:
+            - name: baseline
+              match: {any: [{resources: {kinds: [Pod]}}]}
+              validate: {failureAction: Enforce, podSecurity: {level: baseline, version: latest}}
+        """,
+        "clusterpolicy",
+        "standard",
+    )
+    host = pod("host-one").replace("spec: {", "spec: {hostPID: true, ", 1)
+    assert "spec.hostPID is forbidden, forbidden values found: true" in cluster.refused(host)
+    exception = """
+        apiVersion: kyverno.io/VERSION
+        kind: PolicyException
+        metadata: {name: host, namespace: default}
+        spec:
+          exceptions: [{policyName: standard, ruleNames: [baseline]}]
+          match: {any: [{resources: {kinds: [Pod]}}]}
+          conditions:
+            all: [{key: "{{ request.object.metadata.name }}", operator: Equals, value: "host-*"}]
+          podSecurity: [{controlName: Host Namespaces}]
+        """
+    wrong = exception.replace("VERSION", "v2").replace(
+        "[{controlName: Host Namespaces}]", "[{controlName: Host Ports}]"
+    )
+    assert "is a control of containers, and no images are named" in cluster.refused(wrong)
+    cluster.apply(exception.replace("VERSION", "v2beta1"))
+    cluster.until(lambda: cluster.create(host).returncode == 0, seconds=2, what="the exception")
+    assert "spec.hostPID" in cluster.refused(host.replace("host-one", "other"))
+    ports = host.replace("host-one", "host-two").replace("image:", "ports: [{containerPort: 1, hostPort: 1}], image:")
+    error = cluster.refused(ports)
+    assert "hostPort" in error
+    assert "spec.hostPID" not in error
+    cluster.delete("policyexceptions.kyverno.io", "host", "-n", "default")
+    cluster.until(
+        lambda: cluster.create(host.replace("host-one", "host-three")).returncode != 0,
+        seconds=2,
+        what="the end of the exception",
+    )
+
+
 def test_one_change_among_many_does_not_wait_for_them(cluster: Cluster) -> None:
     """A folder of policies and one edit after it: the edit is live in time, and so is each of the folder."""
     names = [f"many-{i}" for i in range(60)]
