@@ -163,6 +163,10 @@ CODES: Final[dict[str, Code]] = {
         "An exception names computed rules: what autogen makes of a rule for controllers has a name of its own.",
     ),
     "T1346": _e("image extractor without a path", "The path of an image extractor names the fields down to an image."),
+    "T1347": _w(
+        "podSecurity of a kind without Pods",
+        "The rule matches a kind that makes no Pods: for its objects the rule is an error, as in Kyverno.",
+    ),
     # T09: not built yet
     "T0901": _e(
         "not built yet",

@@ -12,6 +12,8 @@ from typing import Any, Final
 from compiler.frontends.rule import OPERATION, RESOURCE, RuleFrame, concat
 from compiler.ir.ops import Const, Invoke, Load, Op
 from compiler.schema.model import Exclusion
+from vm.intrinsics.pod_security_pod import TEMPLATES
+from vm.intrinsics.wildcard import contains_wildcard
 
 _MORE: Final = Load(("$exclusions",))
 
@@ -23,6 +25,7 @@ def lower_pod_security(frame: RuleFrame) -> None:
         raise ValueError(f"rule {frame.name} has no podSecurity")
     b = frame.builder
     at = frame.at("validate", "podSecurity")
+    _kinds(frame)
     b.ret_if(Op("equal", (OPERATION, Const("DELETE"))), Op("o_none"), at)
     excluded = Const([exclusion_json(e) for e in wanted.exclude])
     call = Invoke("podsec.evaluate", (RESOURCE, Const(wanted.level), Const(wanted.version), excluded, _MORE))
@@ -32,6 +35,20 @@ def lower_pod_security(frame: RuleFrame) -> None:
     b.ret_if(Op("err_code", (end,), ("value",)), Op("o_error", (text,)), at)
     broken = f"Validation rule '{frame.name}' failed. It violates PodSecurity \"{wanted.level}:{wanted.version}\": "
     b.ret(Op("o_fail", (concat(Const(broken), text),)), at)
+
+
+def _kinds(frame: RuleFrame) -> None:
+    """Warns of kinds that make no Pods."""
+    for f in frame.rule.match.filters:
+        for i, written in enumerate(f.kinds):
+            kind = written.removesuffix("/ephemeralcontainers").rpartition("/")[2]
+            if kind not in TEMPLATES and not contains_wildcard(written):
+                frame.scope.warning(
+                    "T1347",
+                    f"{f.pointer}/resources/kinds/{i}",
+                    f"{kind} has no Pods that could be checked: for its objects the rule is an error",
+                    expected="one of " + ", ".join(TEMPLATES),
+                )
 
 
 def exclusion_json(exclusion: Exclusion) -> dict[str, Any]:
