@@ -16,7 +16,7 @@ from runtime.exceptions import KEY as EXCLUSIONS
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
 from runtime.properties import of_pod_security
 from runtime.request import Request
-from vm.host import PASSED, Meter, Outcome, Status
+from vm.host import CEL_NOT_MET, NOT_MET, PASSED, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import Value
 
@@ -200,7 +200,7 @@ class Engine:
                 if status is _NONE:
                     continue
                 more: list[Any] = []
-                if plan.exemptions and status is not _SKIP:
+                if plan.exemptions and not _unmet(outcome):
                     held = self.exceptions.holding(plan, request.namespace, root, fuel)
                     excluded = exclusions(held) if "podSecurity" in plan.meta else None
                     if held and excluded is None:
@@ -247,7 +247,7 @@ class Engine:
                 status = outcome.status
                 if status is _NONE:
                     continue
-                if plan.exemptions and status is not _SKIP:
+                if plan.exemptions and not _unmet(outcome):
                     held = self.exceptions.holding(plan, request.namespace, request.root, self.fuel)
                     if held:
                         results.append(_exempt_result(plan, request, held))
@@ -317,6 +317,12 @@ class Engine:
         found = image_infos(request.resource, DEFAULT_REGISTRY if self.registry is None else self.registry)
         if found:
             root["images"] = found
+
+
+def _unmet(outcome: Outcome) -> bool:
+    """Whether the preconditions of a rule have skipped it: exceptions are for what comes after them."""
+    message = outcome.message
+    return outcome.status is _SKIP and message is not None and message.startswith((NOT_MET, CEL_NOT_MET))
 
 
 def _until(groups: Iterable[Group], deadline: float) -> Iterator[Group]:

@@ -58,6 +58,10 @@ class OutOfFuel(Exception):
     """Raised by :meth:`Meter.charge`; both tiers turn it into an error outcome, it never reaches a caller."""
 
 
+NOT_MET: Final = "preconditions not met"
+CEL_NOT_MET: Final = "cel preconditions not met"
+"""How the message of a rule begins that its preconditions have skipped, before exceptions are asked for."""
+
 UNLIMITED: Final = 1 << 62
 CONTEXT_LIMIT: Final = 2 << 20
 """Kyverno's limit on what a rule may load (``maxContextSize``)."""

@@ -15,6 +15,7 @@ from compiler.frontends.rule import Frame, RuleFrame, concat
 from compiler.frontends.template import lower_value
 from compiler.ir.build import FALSE, TRUE, all_of, negate
 from compiler.ir.ops import Const, Do, Expr, If, Invoke, Local, Op, Return, Set
+from vm.host import NOT_MET
 from vm.intrinsics.duration import parse_duration
 from vm.intrinsics.quantity import parse_quantity
 from vm.intrinsics.wildcard import contains_wildcard
@@ -179,7 +180,7 @@ def preconditions(frame: RuleFrame) -> None:
     verdict = lower_conditions(frame, frame.rule.preconditions, pointer, "failed to evaluate preconditions: ")
     if verdict.holds == TRUE:
         return
-    text: Expr = Const("preconditions not met")
+    text: Expr = Const(NOT_MET)
     if verdict.false_messages is not None:
         reasons = frame.builder.fresh("S", "reasons")
         skip = (

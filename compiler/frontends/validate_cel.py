@@ -19,8 +19,8 @@ from compiler.ir.build import FunctionBuilder, any_of, negate
 from compiler.ir.ops import Const, Do, If, Invoke, Load, Local, Op
 from compiler.schema.kinds import Schemas
 from compiler.schema.model import Cel, CelExpression, NamedExpression, Params
+from vm.host import CEL_NOT_MET
 
-NOT_MET: Final = "cel preconditions not met"
 _PARAMS: Final = Load(("$params",))
 
 Errors: TypeAlias = Literal["fail", "error", "ignore"]
@@ -33,7 +33,7 @@ class Manner:
 
     expression_errors: Errors = "fail"
     condition_errors: Errors = "error"
-    not_met: str = NOT_MET
+    not_met: str = CEL_NOT_MET
 
 
 KYVERNO: Final = Manner()

@@ -132,7 +132,7 @@ def _images(
         if type(holder) is not dict:
             raise _Unextractable("invalid image config")
         pointer = "/" + "/".join((*place, value))
-        key = pointer
+        key: Value = pointer
         if name := extractor.get("key"):
             key = holder.get(name)
             if type(key) is not str:
