@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from vm.host import Meter
-from vm.intrinsics.pod_security_checks import CHECKS, LATEST, Check, Errors
+from vm.intrinsics.pod_security_checks import CHECKS, LATEST, Check, Errors, Run
 from vm.intrinsics.pod_security_pod import TEMPLATES, Container, FieldError, Pod, UnreadableError, pod_of
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import Err, Value
@@ -101,18 +102,24 @@ def _texts(value: Value) -> tuple[str, ...]:
     return tuple(t for t in value if type(t) is str) if type(value) is list else ()
 
 
-def _run(pod: Pod, level: str, minor: Minor, meter: Meter | None) -> list[Violation]:
+@lru_cache(maxsize=64)
+def _checks(level: str, minor: Minor) -> tuple[tuple[Check, Run], ...]:
+    """The checks of a level, each as it is at a version."""
     # Kyverno quirk: only baseline leaves checks out, so that level "privileged" runs them all.
-    checks = [(c, run) for c in CHECKS if (level != "baseline" or c.level == "baseline") and (run := c.at(minor))]
-    replaced = {check.replaces for check, _ in checks}
+    found = [(c, run) for c in CHECKS if (level != "baseline" or c.level == "baseline") and (run := c.at(minor))]
+    replaced = {check.replaces for check, _ in found}
+    return tuple((check, run) for check, run in found if check.id not in replaced)
+
+
+def _run(pod: Pod, level: str, minor: Minor, meter: Meter | None) -> list[Violation]:
     if meter is not None:
         volumes = pod.spec.get("volumes")
         parts = 1 + len(pod.annotations) + (len(volumes) if type(volumes) is list else 0)
         parts += sum(1 + _length(c.body.get("ports")) for c in pod.containers)
         meter.charge(_FUEL_PER_PART * parts)
     found = []
-    for check, run in checks:
-        if check.id not in replaced and (errors := run(pod)):
+    for check, run in _checks(level, minor):
+        if errors := run(pod):
             found.append(Violation(check, check.named(errors), errors))
     return found
 

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal, TypeAlias
 from vm.intrinsics.pod_security_pod import (
     FieldError,
     Pod,
-    contexts,
     flag,
     items,
     number,
@@ -69,12 +68,10 @@ def _flag_is(bad: bool, *path: str, pod: bool = False) -> Run:
 
     def run(subject: Pod) -> Errors:
         found = []
-        for context, place, container in contexts(subject):
-            if container is None and not pod:
-                continue
+        for context, place, container in subject.all_contexts if pod else subject.contexts:
             for key in path[:-1]:
-                context, place = obj(context or {}, key, place), f"{place}.{key}"
-            if flag(context or {}, path[-1], place) is bad:
+                context, place = obj(context, key, place) or {}, f"{place}.{key}"
+            if flag(context, path[-1], place) is bad:
                 found.append(FieldError(f"{place}.{path[-1]}", bad=bad, container=container))
         return found
 
@@ -95,8 +92,8 @@ def _type_is_allowed(setting: str, allowed: frozenset[str]) -> Run:
 
 
 def _profiles(pod: Pod, setting: str) -> Iterable[tuple[str | None, str, str | None]]:
-    for context, place, container in contexts(pod):
-        profile = obj(context or {}, setting, place)
+    for context, place, container in pod.all_contexts:
+        profile = obj(context, setting, place)
         yield None if profile is None else text(profile, "type", f"{place}.{setting}"), place, container
 
 
@@ -136,10 +133,8 @@ _DEFAULT_CAPABILITIES: Final = frozenset(
 def _added(pod: Pod, allowed: frozenset[str]) -> Errors:
     """Containers that add capabilities beyond those."""
     found = []
-    for context, place, container in contexts(pod):
-        if container is None:
-            continue
-        capabilities, place = obj(context or {}, "capabilities", place) or {}, f"{place}.capabilities"
+    for context, place, container in pod.contexts:
+        capabilities, place = obj(context, "capabilities", place) or {}, f"{place}.capabilities"
         bad = sorted(set(texts(capabilities, "add", place)) - allowed)
         if bad:
             found.append(FieldError(f"{place}.add", bad=tuple(bad), container=container))
@@ -184,6 +179,8 @@ def _probe_hosts(pod: Pod) -> Errors:
     for container in pod.containers:
         for path in _HANDLERS:
             handler, place = container.body, container.place
+            if path[0] not in handler:
+                continue
             for key in path:
                 handler, place = obj(handler, key, place) or {}, f"{place}.{key}"
             for action in ("httpGet", "tcpSocket"):
@@ -195,10 +192,10 @@ def _probe_hosts(pod: Pod) -> Errors:
 
 def _proc_mount(pod: Pod) -> Errors:
     found = []
-    for context, place, container in contexts(pod):
-        if container is None or (context or {}).get("procMount") is None:
+    for context, place, container in pod.contexts:
+        if context.get("procMount") is None:
             continue
-        mount = text(context or {}, "procMount", place)
+        mount = text(context, "procMount", place)
         if mount != "Default":
             found.append(FieldError(f"{place}.procMount", bad=mount, container=container))
     return found
@@ -210,8 +207,8 @@ _SELINUX_TYPES: Final = frozenset(("", "container_t", "container_init_t", "conta
 def _selinux(types: frozenset[str]) -> Run:
     def run(pod: Pod) -> Errors:
         found = []
-        for context, place, container in contexts(pod):
-            options, place = obj(context or {}, "seLinuxOptions", place), f"{place}.seLinuxOptions"
+        for context, place, container in pod.all_contexts:
+            options, place = obj(context, "seLinuxOptions", place), f"{place}.seLinuxOptions"
             for key, allowed in (("type", types), ("user", frozenset(("",))), ("role", frozenset(("",)))):
                 if (value := text(options or {}, key, place)) not in allowed:
                     found.append(FieldError(f"{place}.{key}", bad=value, container=container))
@@ -266,10 +263,8 @@ def _sysctls(allowed: frozenset[str]) -> Run:
 
 def _escalation(pod: Pod) -> Errors:
     found = []
-    for context, place, container in contexts(pod):
-        if container is None:
-            continue
-        allowed = flag(context or {}, "allowPrivilegeEscalation", place)
+    for context, place, container in pod.contexts:
+        allowed = flag(context, "allowPrivilegeEscalation", place)
         if allowed is not False:
             kind: Literal["required", "forbidden"] = "required" if allowed is None else "forbidden"
             bad: Any = "" if allowed is None else True
@@ -280,10 +275,8 @@ def _escalation(pod: Pod) -> Errors:
 def _dropped(pod: Pod) -> Errors:
     """Every container must drop ALL, and may add no capability but one."""
     found = []
-    for context, place, container in contexts(pod):
-        if container is None:
-            continue
-        capabilities, place = obj(context or {}, "capabilities", place) or {}, f"{place}.capabilities"
+    for context, place, container in pod.contexts:
+        capabilities, place = obj(context, "capabilities", place) or {}, f"{place}.capabilities"
         drop = texts(capabilities, "drop", place)
         if not drop:
             found.append(FieldError(f"{place}.drop", "required", container=container))
@@ -318,8 +311,8 @@ def _non_root(pod: Pod) -> Errors:
     said: Errors = []
     unsaid: Errors = []
     covered = False
-    for context, place, container in contexts(pod):
-        value, place = flag(context or {}, "runAsNonRoot", place), f"{place}.runAsNonRoot"
+    for context, place, container in pod.all_contexts:
+        value, place = flag(context, "runAsNonRoot", place), f"{place}.runAsNonRoot"
         if value is False:
             said.append(FieldError(place, bad=False, container=container))
         elif container is None:
@@ -332,8 +325,8 @@ def _non_root(pod: Pod) -> Errors:
 def _root_user(pod: Pod) -> Errors:
     return [
         FieldError(f"{place}.runAsUser", bad=0, container=container)
-        for context, place, container in contexts(pod)
-        if number(context or {}, "runAsUser", place) == 0
+        for context, place, container in pod.all_contexts
+        if number(context, "runAsUser", place) == 0
     ]
 
 

@@ -7,7 +7,6 @@ check looks at, so that an object that is no Pod is an error of the rule and nev
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -56,13 +55,28 @@ class Container:
     body: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
-    """The parts of a Pod: ``annotations`` of its metadata, its spec without containers, and all containers in order."""
+Context: TypeAlias = tuple[dict[str, Any], str, str | None]
+"""A security context (empty for none), its place, and the name of the container, None for that of the Pod."""
 
-    annotations: dict[str, str]
-    spec: dict[str, Any]
-    containers: tuple[Container, ...]
+
+class Pod:
+    """The parts of a Pod: ``annotations`` of its metadata, its spec without containers, and all containers in order.
+
+    ``contexts`` are the security contexts of all containers, ``all_contexts`` that of the Pod before them: most checks
+    go through these, so that they are found once.
+    """
+
+    __slots__ = ("all_contexts", "annotations", "containers", "contexts", "spec")
+
+    def __init__(self, annotations: dict[str, str], spec: dict[str, Any], containers: tuple[Container, ...]) -> None:
+        self.annotations = annotations
+        self.spec = spec
+        self.containers = containers
+        self.contexts: tuple[Context, ...] = tuple(
+            (obj(c.body, "securityContext", c.place) or {}, f"{c.place}.securityContext", c.name) for c in containers
+        )
+        own = obj(spec, "securityContext", "spec") or {}
+        self.all_contexts: tuple[Context, ...] = ((own, "spec.securityContext", None), *self.contexts)
 
     @property
     def windows(self) -> bool:
@@ -176,14 +190,6 @@ def texts(holder: dict[str, Any], key: str, place: str) -> list[str]:
     if type(value) is not list or any(type(item) is not str for item in value):
         raise UnreadableError(f"{_join(place, key)} must be a list of texts")
     return value
-
-
-def contexts(pod: Pod) -> Iterator[tuple[dict[str, Any] | None, str, str | None]]:
-    """The security context of the Pod, then those of the containers: the map or None, its place, whose it is."""
-    yield obj(pod.spec, "securityContext", "spec"), "spec.securityContext", None
-    for container in pod.containers:
-        place = container.place
-        yield obj(container.body, "securityContext", place), f"{place}.securityContext", container.name
 
 
 def _join(place: str, key: str) -> str:
