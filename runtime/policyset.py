@@ -187,6 +187,15 @@ class PolicySet:
         """A set that has nothing to say: what the webhook answers from before its first policy."""
         return cls((), tier="2", mismatches=Mismatches(), digests=())
 
+    def idle_exemptions(self) -> list[str]:
+        """The exceptions, as ``namespace/name``, that name no rule of the set."""
+        return [
+            f"{e.namespace}/{e.name}" if e.namespace else e.name
+            for module in self.modules
+            for e in module.exemptions
+            if not any(_names(e, plan.policy, plan.name) for plan in self.rules)
+        ]
+
     def candidates(self, group: str, version: str, kind: str, sub: str, operation: str, namespace: str) -> Candidates:
         """The rules that a request may reach; ``namespace`` is "" for a cluster-wide object."""
         found = self._index.find(group, version, kind, sub, operation, namespace)

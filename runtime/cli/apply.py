@@ -229,6 +229,8 @@ def load(args: argparse.Namespace) -> Policies:
     if not args.stdin:
         for remark in remarks:
             print(render(remark).partition("\n")[0], file=sys.stderr)
+        for name in policies.loaded.idle_exemptions():
+            print(f"warning: the exception {name} names no rule of these policies", file=sys.stderr)
     return policies
 
 

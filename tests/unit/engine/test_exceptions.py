@@ -101,3 +101,10 @@ def test_images_have_the_default_registry_of_the_engine() -> None:
         ):
             engine = Engine(policy_set(policy("p", rules=given)), registry=registry)
             assert outcome(engine, create(with_capability())) == ("fail", reference)
+
+
+def test_exceptions_that_name_no_rule_are_told() -> None:
+    other = exception("background: true", name="other").replace("ruleNames: [base]", "ruleNames: [other]")
+    assert policy_set(policy("p", rules=RULE), exception("background: true"), other).idle_exemptions() == [
+        "team-a/other"
+    ]
