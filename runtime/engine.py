@@ -248,7 +248,7 @@ class Engine:
                 if status is _NONE:
                     continue
                 if plan.exemptions and not _unmet(outcome):
-                    held = self.exceptions.holding(plan, request.namespace, request.root, self.fuel)
+                    held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.fuel)
                     if held:
                         results.append(_exempt_result(plan, request, held))
                         continue
@@ -276,7 +276,7 @@ class Engine:
                 status = outcome.status
                 if status is _NONE:
                     continue
-                held = self.exceptions.holding(plan, request.namespace, request.root, self.fuel)
+                held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.fuel)
                 if held:
                     results.append(_exempt_result(plan, request, held))
                     continue
