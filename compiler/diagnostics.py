@@ -9,15 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
-from compiler.catalogue import CODES
+from compiler.catalogue import CODES, Severity
 from compiler.source import Span
 
-Severity: TypeAlias = Literal["error", "warning", "note"]
-
-_MARK = {"error": "^", "warning": "^", "note": "-"}
-_COLOUR = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
+_MARK = {"error": "^", "warning": "^", "note": "-", "advice": "-"}
+_COLOUR = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m", "advice": "\x1b[1;35m"}
 _BLUE, _BOLD, _RESET = "\x1b[1;34m", "\x1b[1m", "\x1b[0m"
 _TAB = 4
 _MAX_LINE = 160
@@ -79,6 +77,9 @@ class Reporter:
 
     def note(self, code: str, span: Span | None, message: str, expected: str = "", help: str = "") -> None:
         self._add(Diagnostic(code, "note", span, message, expected, help))
+
+    def advice(self, code: str, span: Span | None, message: str, expected: str = "", help: str = "") -> None:
+        self._add(Diagnostic(code, "advice", span, message, expected, help))
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         for d in diagnostics:
