@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Final, Protocol
+
+from compiler.frontends.cel.ast import Call
+from compiler.frontends.cel.parse import parse
+from compiler.frontends.cel.unparse import unparse
 
 _TEXT: Final = r"'''(?:[^\\]|\\.)*?'''|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _TOKEN: Final = re.compile(rf"{_TEXT}|[\[\](){{}},]", re.DOTALL)
@@ -44,6 +48,11 @@ class Difference:
     expression: str = ""
     our_error: str = ""
     their_error: str = ""
+    exact: bool = False
+    """Whether the rewritten expression means on both sides what one makes of the expression as it is: an error on both
+    sides is then one too."""
+    turned: bool = False
+    """Whether ``our_error`` may also be the error of another operand of ``&&`` or ``||``."""
     instead: Rewriting | None = None
     asked: Rewriting | None = None
 
@@ -56,6 +65,15 @@ class Difference:
                 (self.our_error, case.our_error),
                 (self.their_error, case.their_error),
             )
+        )
+
+    def covers_turned(self, case: Case, sides: Sides) -> bool:
+        """Whether the product's error is found with operands the other way round."""
+        return bool(
+            self.turned
+            and case.our_error
+            and re.search(r"&&|\|\|", case.expression)
+            and re.search(self.our_error, sides.our_error(_with_operands_turned(case.expression)))
         )
 
     def __str__(self) -> str:
@@ -134,20 +152,44 @@ def _with_single_entries(text: str) -> str:
     return _calls(r"\{", lambda head, given: f"{head}{', '.join(given[:1])}}}")(text)
 
 
-_WITHOUT_DOUBLES: Final = _calls(
-    _FORMAT, lambda head, given: f"{head}{given[0]}.map(v9, type(v9) == double ? dyn('') : dyn(v9)))"
-)
+def _without(kind: str) -> Rewriting:
+    """With empty texts in place of what has this type among the arguments of format()."""
+    return _calls(_FORMAT, lambda head, given: f"{head}{given[0]}.map(v9, type(v9) == {kind} ? dyn('') : dyn(v9)))")
+
+
+def _trimmed(head: str, given: list[str]) -> str:
+    argument = ", ".join(given)
+    return f"{head}type({argument}) == string ? dyn(string({argument}).trim()) : dyn({argument}))"
+
+
+def _with_operands_turned(text: str) -> str:
+    """With the operands of ``&&`` and ``||`` the other way round, and so the other one's error."""
+    return unparse(_turned(parse(text)))
+
+
+def _turned(node: Any) -> Any:
+    if isinstance(node, tuple):
+        return tuple(map(_turned, node))
+    if not is_dataclass(node) or isinstance(node, type):
+        return node
+    node = replace(node, **{f.name: _turned(getattr(node, f.name)) for f in fields(node)})
+    if isinstance(node, Call) and node.function in ("_&&_", "_||_"):
+        return replace(node, args=node.args[::-1])
+    return node
+
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
     Difference(
         "§ Equality and Ordering",
         "no order of NaN is defined: cel-go makes it an error, the judge answers false",
         our_error=r"NaN values cannot be ordered",
+        turned=True,
     ),
     Difference(
         "§ Field Selection",
         "has() of a field of a number, text or type: an error there as in the judge, false in cel-go",
         expression=r"\bhas\(",
+        exact=True,
         instead=_calls(
             r"\bhas\(", lambda head, given: f"(type({given[0].rpartition('.')[0]}) == map && {head}{given[0]}))"
         ),
@@ -156,6 +198,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "§ List of Standard Definitions, getMilliseconds",
         "of a duration cel-go counts all milliseconds, the judge those beyond the last whole second",
         expression=r"getMilliseconds\(",
+        exact=True,
         instead=_milliseconds_of_a_second,
     ),
     Difference(
@@ -163,6 +206,7 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "texts of NaN, infinities, fractions of a second and durations, which are seconds as a double in cel-go: +Inf, "
         "NaN, 1.5s there; inf, -nan, 1.500s in the judge",
         expression=r"\bstring\(|\.format\(",
+        exact=True,
         asked=_respelled,
     ),
     Difference(
@@ -176,7 +220,32 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         "strings extension, format",
         "the text of a double under %s: all its digits in cel-go, six in the judge",
         expression=r"%s.*\.format\(",
-        instead=_WITHOUT_DOUBLES,
+        instead=_without("double"),
+    ),
+    Difference(
+        "§ Values",
+        "bytes under %s that are not UTF-8: strings are code points, so these are U+FFFD in the product; cel-go and "
+        "the judge hand the bytes on",
+        expression=r"%s.*\.format\(",
+        instead=_without("bytes"),
+    ),
+    Difference(
+        "§ List of Standard Definitions, int, uint and double of a string",
+        "space around a number: an error in cel-go, left out in the judge",
+        our_error=r"type conversion error from 'string' to '(int|uint|double)'",
+        instead=_calls(r"\b(?:u?int|double)\(", _trimmed),
+    ),
+    Difference(
+        "§ List of Standard Definitions, int",
+        "of a duration: nanoseconds in cel-go, not known to the judge, as there",
+        expression=r"\bint\(",
+        their_error=r"No matching overloads found : int\(duration\)",
+    ),
+    Difference(
+        "strings extension, split",
+        "an empty text split at the empty text: no parts in cel-go, one in the judge",
+        expression=r"\.split\(",
+        instead=_calls(r"\.split\(", lambda head, given: f"{head}({given[0]}) == '' ? '\\a' : {', '.join(given)})"),
     ),
     Difference(
         "strings extension, indexOf",
@@ -194,18 +263,24 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
 )
 
-CRASHES: Final = (("format() of bytes that are a concatenation", r"\.format\(.*\+|\.format\(.*\bb\b"),)
-"""Expressions that end the judge's process: why, and a pattern."""
+
+class Sides(Protocol):
+    """The product and the judge with the bindings of a case."""
+
+    def agree(self, here: str, there: str, exact: bool) -> bool:
+        """Whether both have a value for the expressions of each, the same one, or with ``exact`` both an error."""
+
+    def our_error(self, text: str) -> str:
+        """The error of the product for an expression, empty for a value."""
 
 
-def explained(case: Case, agree: Callable[[str, str], bool]) -> str | None:
-    """The known differences that a case falls under; ``agree`` says whether the two sides do, on an expression of ours
-    and one of the judge."""
-    covering = [known for known in DIFFERENCES if known.covers(case)]
+def explained(case: Case, sides: Sides) -> str | None:
+    """The known differences that a case falls under."""
+    covering = [known for known in DIFFERENCES if known.covers(case) or known.covers_turned(case, sides)]
     for known in covering:
-        if (known.instead is known.asked is None) or agree(*_rewritten(case.expression, [known])):
+        if (known.instead is known.asked is None) or sides.agree(*_rewritten(case.expression, [known]), known.exact):
             return str(known)
-    if agree(*_rewritten(case.expression, covering)):
+    if sides.agree(*_rewritten(case.expression, covering), any(known.exact for known in covering)):
         return "several of them at once"
     return None
 
@@ -218,8 +293,3 @@ def _rewritten(text: str, differences: list[Difference]) -> tuple[str, str]:
     for known in differences:
         asked = known.asked(asked) if known.asked is not None else asked
     return text, asked
-
-
-def crash(expression: str) -> str | None:
-    """Why the judge is known to crash on an expression."""
-    return next((reason for reason, pattern in CRASHES if re.search(pattern, expression)), None)

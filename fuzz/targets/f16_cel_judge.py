@@ -10,14 +10,13 @@ import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 from time import monotonic
 from typing import Any, Final
 
 from compiler.frontends.cel.program import CelProgram
 from fuzz.cel_cases import Failed, compiled, many_bindings, of_product
-from fuzz.cel_differences import Case, crash, explained
+from fuzz.cel_differences import Case, explained
 from fuzz.explore import Counterexample, Skipped
 from fuzz.gen.cel import Texts
 from tests.reference.cel_values import V, plain
@@ -41,7 +40,7 @@ class Tally:
     differences: Counter[str] = field(default_factory=Counter)
     """How often each known difference was met."""
     crashes: Counter[str] = field(default_factory=Counter)
-    """How often the judge crashed for each known reason, or else on an expression."""
+    """How often the judge crashed on an expression. What it answers in a new process is compared."""
 
     def __str__(self) -> str:
         lines = [
@@ -87,8 +86,12 @@ def compare(judge: Judge, text: str, sets: list[dict[str, Any]], tally: Tally) -
     for values in sets:
         answer = judge.answer(text, values)
         if isinstance(answer, Crashed):
-            tally.crashes[crash(text) or f"not known, status {answer.status}: {text}"] += 1
-            continue
+            again = judge.answer(text, values)
+            alone = "" if isinstance(again, Crashed) else f", not when asked alone but after {answer.answers} answers"
+            tally.crashes[f"status {answer.status}{alone}: {text}"] += 1
+            if isinstance(again, Crashed):
+                continue
+            answer = again
         if isinstance(answer, Refused):
             tally.refused += 1
             continue
@@ -96,7 +99,7 @@ def compare(judge: Judge, text: str, sets: list[dict[str, Any]], tally: Tally) -
         if case is None:
             tally.evaluations += 1
             continue
-        known = explained(case, partial(agree, judge, values))
+        known = explained(case, Sides(judge, values))
         if known is None:
             ours, theirs = case.ours or case.our_error, case.theirs or case.their_error
             raise Counterexample(f"{text}\nours: {ours}\njudge: {theirs}\nbindings: {case.values}")
@@ -124,13 +127,28 @@ def difference(text: str, program: CelProgram, values: dict[str, Any], answer: T
     )
 
 
-def agree(judge: Judge, values: dict[str, Any], here: str, there: str) -> bool:
-    """Whether both sides have a value for their expressions, the same one."""
-    program = compiled(here, 2, "1")
-    if program is None:
-        return False
-    answer = judge.answer(there, values)
-    return isinstance(answer, Told) and difference(here, program, values, answer) is None
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The product and the judge with some bindings, to explain a difference."""
+
+    judge: Judge
+    values: dict[str, Any]
+
+    def agree(self, here: str, there: str, exact: bool) -> bool:
+        """Whether both have a value for the expressions of each, the same one, or with ``exact`` both an error."""
+        program = compiled(here, 2, "1")
+        if program is None:
+            return False
+        answer = self.judge.answer(there, self.values)
+        if not isinstance(answer, (Told, Raised) if exact else Told):
+            return False
+        return difference(here, program, self.values, answer) is None
+
+    def our_error(self, text: str) -> str:
+        """The error of the product for an expression, empty for a value."""
+        program = compiled(text, 2, "1")
+        result = program.run(self.values) if program is not None else None
+        return result.text if isinstance(result, Err) else ""
 
 
 def _untold(v: V) -> V:

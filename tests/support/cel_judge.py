@@ -55,9 +55,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The judge's process ended; ``status`` is its exit code, minus the signal where one ended it."""
+    """The judge's process ended after a number of answers; ``status`` is its exit code, minus the signal where one
+    ended it."""
 
     status: int
+    answers: int
 
 
 Answer = Told | Raised | Refused | Crashed
@@ -68,6 +70,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._process = self._started()
+        self._answers = 0
 
     def __enter__(self) -> Self:
         return self
@@ -87,8 +90,10 @@ class Judge:
             kind, told = pickle.load(process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             status = self._ended()
+            answers, self._answers = self._answers, 0
             self._process = self._started()
-            return Crashed(status)
+            return Crashed(status, answers)
+        self._answers += 1
         match kind:
             case "value":
                 return Told(told)

@@ -78,6 +78,7 @@ def respelled(text: str) -> str:
         return "+Inf" if text == "inf" else "-Inf"
     text = re.sub(r"-?\bnan\b", "NaN", text)
     text = re.sub(r"\binf\b", "Infinity", text)
+    text = re.sub(r"(?<![\w.-])\d{1,3}(?=-\d\d-\d\dT)", lambda m: m[0].zfill(4), text)
     text = re.sub(r"(:\d\d)\.(\d*?)0*(z)\b", lambda m: f"{m[1]}.{m[2]}{m[3]}".replace(".z", "z"), text, flags=re.I)
     return re.sub(r"(?<![\w.])(-?\d+\.\d+)s\b", lambda m: f"{Decimal(repr(float(m[1]))):f}s".replace(".0s", "s"), text)
 
