@@ -73,11 +73,11 @@ def ready(case: Case, engines: tuple[str, ...] = ENGINES) -> Ready | None:
     return Ready(sets, prepared(case.documents))
 
 
-def by_product(policies: PolicySet, case: Case, resource: dict[str, Any], host: Host | None = None) -> list[Result]:
+def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = None) -> list[Result]:
     """The product's results: mutations, then what validates and works on other objects after them."""
     engine = Engine(policies)
-    old = case.old if case.operation == "UPDATE" else None
-    request = Request.from_resource(resource, case.operation, old, namespace_labels={})
+    old = case.olds[at] if case.olds else None
+    request = Request.from_resource(case.resources[at], case.operation, old, namespace_labels={})
     request.root[HOST] = host or Offline((), OUTSIDE)
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
@@ -86,12 +86,12 @@ def by_product(policies: PolicySet, case: Case, resource: dict[str, Any], host: 
     return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in (*mutated.results, *validated.results)]
 
 
-def by_reference(policies: Prepared, case: Case, resource: dict[str, Any]) -> list[Result]:
+def by_reference(policies: Prepared, case: Case, at: int) -> list[Result]:
     return evaluate(
         policies,
-        resource,
+        case.resources[at],
         operation=case.operation,
-        old=case.old if case.operation == "UPDATE" else None,
+        old=case.olds[at] if case.olds else None,
         namespace_labels={},
         world=WORLD,
         phases=("mutate", "validate"),
@@ -100,13 +100,13 @@ def by_reference(policies: Prepared, case: Case, resource: dict[str, Any]) -> li
 
 def differences(case: Case, made: Ready, statuses: dict[str, int] | None = None) -> Iterator[Difference]:
     """Every pair of the case with every engine that answers otherwise. Counts the statuses where it is told where."""
-    for resource in case.resources:
-        want = by_reference(made.reference, case, resource)
+    for at in range(len(case.resources)):
+        want = by_reference(made.reference, case, at)
         for result in want if statuses is not None else ():
             statuses[result.status] = statuses.get(result.status, 0) + 1
-        one = replace(case, resources=[resource])
+        one = replace(case, resources=[case.resources[at]], olds=case.olds[at : at + 1])
         for name, policies in made.sets.items():
-            got = by_product(policies, case, resource)
+            got = by_product(policies, case, at)
             if not same(got, want):
                 yield Difference(one, name, want, got)
 
@@ -150,20 +150,18 @@ def reduced(found: Difference, seconds: float = 20.0) -> Difference:
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    whole = {"documents": case.documents, "resources": case.resources, "old": case.old}
+    whole = {"documents": case.documents, "resources": case.resources, "olds": case.olds}
     for path in _paths(whole):
         if path[:2] == ("documents", 0) and path[2:] in (("kind",), ("apiVersion",), ("metadata",), ("spec",)):
             continue
-        if path in (("documents",), ("resources",), ("resources", 0), ("documents", 0)):
+        if path in (("documents",), ("resources",), ("resources", 0), ("documents", 0), ("olds",), ("olds", 0)):
             continue
         made = copy.deepcopy(whole)
         holder: Any = made
         for step in path[:-1]:
             holder = holder[step]
-        if holder is made and path[-1] == "old":
-            continue
         del holder[path[-1]]
-        yield replace(case, documents=made["documents"], resources=made["resources"], old=made["old"])
+        yield replace(case, documents=made["documents"], resources=made["resources"], olds=made["olds"])
 
 
 def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -180,7 +178,7 @@ def told(found: Difference) -> str:
     case = found.case
     lines = [json.dumps(d) for d in case.documents]
     lines.append(f"{case.operation} {json.dumps(case.resources[0])}")
-    if case.operation == "UPDATE":
-        lines.append(f"old: {json.dumps(case.old)}")
+    if case.olds:
+        lines.append(f"old: {json.dumps(case.olds[0])}")
     lines += [f"reference: {found.want}", f"{found.engine}: {found.got}"]
     return "\n".join(lines)

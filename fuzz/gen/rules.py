@@ -83,8 +83,8 @@ class Case:
     documents: list[dict[str, Any]]
     resources: list[dict[str, Any]]
     operation: str = "CREATE"
-    old: dict[str, Any] | None = None
-    values: dict[str, Any] = field(default_factory=dict)
+    olds: list[dict[str, Any]] = field(default_factory=list)
+    """Of an UPDATE: what each resource was before."""
 
 
 def case(seed: int, *, kinds: frozenset[str] = KINDS, resources: int = 1) -> Case:
@@ -103,8 +103,9 @@ class Rules(Maker):
             documents.append(self.exception(policy, about))
         operation = self.rng.choice(("CREATE", "CREATE", "CREATE", "UPDATE", "DELETE"))
         objects = [self.near(about) if not self.chance(3) else self.resource() for _ in range(resources - 1)]
-        old = self.near(about) if operation == "UPDATE" else None
-        return Case(documents, [about, *objects], operation, old)
+        given = [about, *objects]
+        olds = [self.near(r) for r in given] if operation == "UPDATE" else []
+        return Case(documents, given, operation, olds)
 
     def near(self, about: dict[str, Any]) -> dict[str, Any]:
         """The same object with a few places changed."""
@@ -118,6 +119,8 @@ class Rules(Maker):
                 holder = holder[step]
             if self.chance(2):
                 del holder[path[-1]]
+            elif "securityContext" in path:  # an API server lets no other type through
+                continue
             elif not isinstance(holder[path[-1]], (dict, list)):
                 holder[path[-1]] = self.rng.choice(("web", "nginx:latest", "1Gi", "Always"))
         return made

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.reference.query import QueryError, search
-from tests.reference.variables import SubstitutionError, substitute
+from tests.reference.variables import SubstitutionError, of_deletion, substitute
 from tests.reference.world import NoAnswer, Unsupplied, World
 
 SIZE_LIMIT = 2 * 1024 * 1024
@@ -159,7 +159,7 @@ def _variable(name: str, spec: dict[str, Any], seen: Context) -> Any:
             found = value
     elif path:
         try:
-            asked = search(path, seen)
+            asked = search(of_deletion(path, seen), seen)
         except QueryError:
             if default is None:
                 raise

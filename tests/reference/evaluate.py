@@ -217,8 +217,9 @@ class _Run:
             met, messages = holds(rule.get("preconditions"), context)
         except ConditionError as error:
             excepted = [] if background else exceptions_for(self.exceptions, policy, name, subject, context)
-            if excepted:  # nobody is held up by a rule that excepts him
-                yield result("skip", _excepted(excepted, " " if "podSecurity" in (rule.get("validate") or {}) else ""))
+            pod_security = "podSecurity" in (rule.get("validate") or {})
+            if excepted and not (pod_security and all(e.pod_security for e in excepted)):
+                yield result("skip", _excepted(excepted, " " if pod_security else ""))  # it does not concern him
             else:
                 yield result("error", f"failed to evaluate preconditions: {error}")
             return
@@ -243,11 +244,10 @@ class _Run:
     def outcome(
         self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, context: Context, values: dict[str, Any]
     ) -> Mutated | None:
-        """What a rule about the admitted object says, exceptions heeded. One that says nothing or skips by itself needs
-        none."""
+        """What a rule about the admitted object says, exceptions heeded. One that says nothing needs none."""
         found = self.said(rule, subject, context, values, [])
-        if found is None or found[0] == "skip":
-            return found
+        if found is None:
+            return None
         excepted = exceptions_for(self.exceptions, policy, rule["name"], subject, context)
         pod_security = "podSecurity" in (rule.get("validate") or {})
         partly = pod_security and all(e.pod_security for e in excepted)

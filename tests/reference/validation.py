@@ -10,7 +10,7 @@ from tests.reference.conditions import ConditionError, holds
 from tests.reference.context import Context
 from tests.reference.query import QueryError, search
 from tests.reference.scalars import json_text
-from tests.reference.variables import SubstitutionError, substitute
+from tests.reference.variables import SubstitutionError, of_deletion, substitute
 from tests.reference.walk import Mismatch, match_pattern
 
 Outcome = tuple[str, str]
@@ -121,7 +121,7 @@ def _deny(rule: Checked, block: dict[str, Any] | None, context: Context) -> Outc
 
 def elements(query: str, context: Context) -> list[Any]:
     """What a foreach goes over. Raises :class:`QueryError`."""
-    found = search(_resolved(query, context), context)
+    found = search(of_deletion(_resolved(query, context), context), context)
     return found if isinstance(found, list) else [found]
 
 

@@ -73,9 +73,15 @@ def _find(text: str) -> list[tuple[int, int]]:
     return [m.span() for m in _VARIABLE.finditer(text) if m.start() == 0 or text[m.start() - 1] != "\\"]
 
 
-def _resolve(body: str, context: dict[str, Any], path: list[str]) -> Any:
+def of_deletion(query: str, context: dict[str, Any]) -> str:
+    """A query as it is meant when an object goes away: about the old object (§6.4)."""
     if context.get("request", {}).get("operation") == "DELETE":
-        body = body.replace("request.object", "request.oldObject")
+        return query.replace("request.object", "request.oldObject")
+    return query
+
+
+def _resolve(body: str, context: dict[str, Any], path: list[str]) -> Any:
+    body = of_deletion(body, context)
     if body == "@":
         body = "request.object" + "".join(
             f"[{step}]" if step.isdigit() else '."' + step.replace('"', '\\"') + '"' for step in path[2:]

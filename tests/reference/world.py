@@ -97,6 +97,9 @@ class World:
         for text in query.get("fieldSelector", []):
             mine = [o for o in mine if _fields(text, o)]
         kind = f"{mine[0]['kind']}List" if mine else "List"
+        mine.sort(key=lambda o: (o["metadata"].get("namespace") or "", o["metadata"].get("name") or ""))
+        if "." not in group or group.endswith(".k8s.io"):  # of its own kinds the API server says the kind once
+            mine = [{k: v for k, v in o.items() if k not in ("apiVersion", "kind")} for o in mine]
         return {"apiVersion": api_version, "kind": kind, "metadata": {}, "items": mine}
 
     def _plural(self, one: dict[str, Any]) -> str:
