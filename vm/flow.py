@@ -154,7 +154,20 @@ _SIMPLE: Final[dict[str, tuple[str, Abstract, bool]]] = {
     if len(op.pops) <= 1
     and op.pushes
     and op.effect is Effect.PURE
-    and op.name not in ("const", "local", "local_get", "new_list", "new_map", "call", "invoke", "cell", "concat")
+    and op.name
+    not in (
+        "const",
+        "local",
+        "local_get",
+        "new_list",
+        "new_map",
+        "call",
+        "invoke",
+        "cell",
+        "scoped",
+        "o_scoped",
+        "concat",
+    )
 }
 """Instructions of at most one operand: the kind it takes, what they push, whether that may hold the operand."""
 
@@ -366,6 +379,24 @@ class Flow:
         self.push(v, ("V", None, signature.result_depth), i)
         return i + 1, v
 
+    def scoped(self, i: int, v: Values) -> tuple[int, Values]:
+        """The map's parts become part of a root: what they are made of here has to be counted now, as the function
+        cannot tell it from what the request brought."""
+        number = self.instrs[i].a
+        callee = self.tables.functions[number]
+        if callee.params or (callee.result == "O") != (self.instrs[i].op.name == "o_scoped"):
+            raise self.fail("kind", f"function {callee.name} is not of the kind called for", i)
+        x = self.pop(v, "M", i)
+        self.release(v, x, i)
+        if x[2] > 1:
+            self.measured[i] = (0,)
+        signature = self.tables.signatures[number]
+        self.deepen(x[2] + signature.inner_depth, i)
+        kind = self.instrs[i].op.pushes[0]
+        result = 0 if kind == "O" or callee.result in _ATOMS else x[2] + signature.result_depth
+        self.push(v, (kind, None, result), i)
+        return i + 1, v
+
     def invoke(self, i: int, v: Values) -> tuple[int, Values]:
         entry = self.tables.imports[self.instrs[i].a]
         if entry.changes:
@@ -545,6 +576,8 @@ _SPECIAL: Final[dict[str, Callable[[Flow, int, Values], tuple[int, Values | None
     "put_key": Flow.change,
     "call": Flow.call,
     "cell": Flow.cell,
+    "scoped": Flow.scoped,
+    "o_scoped": Flow.scoped,
     "invoke": Flow.invoke,
     "concat": Flow.concat,
     "ret": Flow.ret,

@@ -79,7 +79,7 @@ class _Interpreter:
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
         cells: dict[int, Any]
-        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int]]
+        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int, dict[str, Any]]]
         code: Code
         local: list[Value]
         stack: list[Value]
@@ -100,7 +100,7 @@ class _Interpreter:
                 if meter.left < 0:
                     raise OutOfFuel
             else:
-                code, pc, local, stack, loops, cell, frames, cells = registers
+                code, pc, local, stack, loops, cell, root, frames, cells = registers
                 measure(reply, meter)
                 stack.append(reply)
             push = stack.append
@@ -157,7 +157,7 @@ class _Interpreter:
                         v = a
                         if cell >= 0:
                             cells[cell] = v
-                        code, pc, local, stack, loops, cell = frames.pop()
+                        code, pc, local, stack, loops, cell, root = frames.pop()
                         push = stack.append
                         pop = stack.pop
                         push(v)
@@ -197,7 +197,7 @@ class _Interpreter:
                             return v
                         if cell >= 0:
                             cells[cell] = v
-                        code, pc, local, stack, loops, cell = frames.pop()
+                        code, pc, local, stack, loops, cell, root = frames.pop()
                         push = stack.append
                         pop = stack.pop
                         push(v)
@@ -209,7 +209,7 @@ class _Interpreter:
                         loops.append(iter(v if type(v) is list else ()))
                         pc = b
                     elif op == 27:  # call
-                        frames.append((code, pc, local, stack, loops, cell))
+                        frames.append((code, pc, local, stack, loops, cell, root))
                         n = a.params
                         local = stack[-n:] + a.locals if n else a.locals.copy()
                         if n:
@@ -335,7 +335,7 @@ class _Interpreter:
                         if v is not _UNSET:
                             push(v)
                         else:
-                            frames.append((code, pc, local, stack, loops, cell))
+                            frames.append((code, pc, local, stack, loops, cell, root))
                             code = b.code or b.lay_out()
                             pc = 0
                             local = b.locals.copy()
@@ -362,8 +362,27 @@ class _Interpreter:
                     meter.cost += a
                 elif op == 63:  # no operand, with the meter
                     push(a(meter))
+                elif op == 64:  # scoped, o_scoped
+                    v = pop()
+                    if b:
+                        measure(v, meter)
+                    frames.append((code, pc, local, stack, loops, cell, root))
+                    root = {**root, **v}
+                    code = a.code or a.lay_out()
+                    pc = 0
+                    local = a.locals.copy()
+                    stack = []
+                    push = stack.append
+                    pop = stack.pop
+                    loops = []
+                    cell = -1
+                    meter.left -= a.cost
+                    if meter.left < 0:
+                        raise OutOfFuel
+                elif op == 65:  # reset
+                    push(cells.pop(a, _UNSET) is not _UNSET)
                 else:  # await
-                    registers = code, pc, local, stack, loops, cell, frames, cells
+                    registers = code, pc, local, stack, loops, cell, root, frames, cells
                     return _Suspended(HostCall(a, pop(), fn.scope), registers)
         except OutOfFuel:
             return exhausted(fn.result, meter)

@@ -40,6 +40,7 @@ class Effect(Enum):
     MUTATES = "mutates"  # changes a list or map that the same function made
     METERS = "meters"  # adds to the cost of an expression
     SUSPENDS = "suspends"
+    CELLS = "cells"  # runs a function on a root of its own, or forgets what a cell holds
 
 
 KINDS: Final = "VBISLMEO"
@@ -396,6 +397,33 @@ OPS: Final[tuple[Op, ...]] = (
         fuel=8,
         effect=Effect.SUSPENDS,
     ),
+    Op(
+        0x92,
+        "scoped",
+        (I_.FUNC,),
+        "M scoped V",
+        "calls a function without parameters on the root with the fields of a map put over its own; pushes its value",
+        fuel=4,
+        effect=Effect.CELLS,
+    ),
+    Op(
+        0x93,
+        "o_scoped",
+        (I_.FUNC,),
+        "M o_scoped O",
+        "as scoped, of a function that answers an outcome",
+        fuel=4,
+        effect=Effect.CELLS,
+    ),
+    Op(
+        0x94,
+        "reset",
+        (I_.CELL,),
+        "reset B",
+        "forgets what a cell holds, so that its init function runs again; whether it held anything",
+        fuel=2,
+        effect=Effect.CELLS,
+    ),
     # 98-9F outcomes: pop what is reported, push an outcome
     Op(0x98, "o_pass", (), "o_pass O", "the rule holds", tier2="PASSED"),
     Op(0x99, "o_none", (), "o_none O", "no result: the rule has nothing to say here (not a skip)", tier2="NOTHING"),
@@ -404,6 +432,21 @@ OPS: Final[tuple[Op, ...]] = (
     Op(0x9C, "o_error", (), "S o_error O", "the rule could not be evaluated; pops the message"),
     Op(0x9D, "o_patch", (), "V S o_patch O", "the rule changed the resource; pops the new resource and the message"),
     Op(0x9E, "o_pass_text", (), "S o_pass_text O", "the rule holds, with its own message"),
+    Op(
+        0x9F,
+        "o_status",
+        (),
+        "O o_status I",
+        "the number of an outcome's status: 0 none, 1 pass, 2 fail, 3 skip, 4 error",
+        tier2="{0}.status.value",
+    ),
+    Op(
+        0xA0,
+        "o_prefixed",
+        (),
+        "S O o_prefixed O",
+        "the outcome with a text before its message",
+    ),
 )
 
 BY_NAME: Final = {op.name: op for op in OPS}

@@ -26,6 +26,7 @@ ABSENT_NULL, PATH_SET, MOVE, APPEND, APPEND_POP, POP, LEAF, EQUAL_TEXT = range(3
 TWO, ONE_IMM, ZERO, PUT, PUT_KEY, AS_LIST, TWO_METER, ONE_METER = range(40, 48)
 NEXT_INDEX, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP, CONCAT, CELL = range(48, 56)
 AWAIT, J_PATH, C_PATH, C_SELECT, LOCAL_SELECT, CHARGE, CHARGE_POP, ZERO_METER = range(56, 64)
+SCOPED, RESET = range(64, 66)
 
 _ON_LOCALS: Final = frozenset({IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_EMPTY, IF_TEXT, IF, EACH_LIST})
 """Take their operand from local ``a``, or off the stack when ``a`` is -1."""
@@ -189,6 +190,10 @@ class _Layout:
                 self.emit(CALL, self.frames[a], -1)
             case "cell":
                 self.emit(CELL, a, self.frames[m.cells[a]])
+            case "scoped" | "o_scoped":
+                self.emit(SCOPED, self.frames[a], i in fn.measured)
+            case "reset":
+                self.emit(RESET, a)
             case "invoke":
                 self.invoke(i)
             case "await":

@@ -394,6 +394,14 @@ def o_pass_text(message: str) -> Outcome:
     return Outcome(Status.PASS, message)
 
 
+def o_status(outcome: Outcome) -> int:
+    return outcome.status.value
+
+
+def o_prefixed(text: str, outcome: Outcome) -> Outcome:
+    return Outcome(outcome.status, text + (outcome.message or ""), outcome.patched)
+
+
 STRUCTURAL: Final = frozenset({"nop", "const", "pop", "local", "local_get", "invoke", "cell"})
 """Instructions besides control that have no function here: they move values, or need the frame."""
 

@@ -475,6 +475,15 @@ class Translator:
                 wait = "(yield from " if self.m.functions[init].may_suspend else "("
                 self.line(f"{name} = cells.get({a}, UNSET)")
                 self.line(f"if {name} is UNSET: {name} = cells[{a}] = {wait}f{init}(root, meter, cells))")
+            case "scoped" | "o_scoped":
+                over = self.atom(self.stack.pop())
+                if i in self.fn.measured:
+                    self.line(f"measure({over.text}, meter)")
+                self.calls.append(a)
+                wait = "yield from " if self.m.functions[a].may_suspend else ""
+                self.line(f"{name} = {wait}f{a}({{**root, **{over.text}}}, meter, cells)")
+            case "reset":
+                self.line(f"{name} = cells.pop({a}, UNSET) is not UNSET")
             case "await":
                 payload = self.stack.pop()
                 kind = self.bind(f"h{a}", HOST_CALLS[a])
@@ -525,7 +534,21 @@ _EMITTERS: Final[dict[str, Callable[[Translator, int], None]]] = {
     "p_scalar": Translator.scalar,
     **dict.fromkeys(("new_list", "new_map"), Translator.built),
     **dict.fromkeys(("append", "put", "put_key"), Translator.change),
-    **dict.fromkeys(("call", "cell", "invoke", "await", "concat", "to_text"), Translator.statement),
+    **dict.fromkeys(
+        ("call", "cell", "scoped", "o_scoped", "reset", "invoke", "await", "concat", "to_text"), Translator.statement
+    ),
 }
-_STATEMENTS: Final = METERED | {"call", "cell", "invoke", "await", "new_list", "new_map", "path", "c_path"}
+_STATEMENTS: Final = METERED | {
+    "call",
+    "cell",
+    "scoped",
+    "o_scoped",
+    "reset",
+    "invoke",
+    "await",
+    "new_list",
+    "new_map",
+    "path",
+    "c_path",
+}
 """Instructions that always make a statement."""

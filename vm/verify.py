@@ -41,7 +41,7 @@ from vm.values import Value
 __all__ = ["VerifiedFunction", "VerifiedModule", "VerifyError", "verify"]
 
 _TOKEN: Final = object()
-_LOCAL_KINDS: Final = frozenset("VBISLME")
+_LOCAL_KINDS: Final = frozenset("VBISLMEO")
 _KINDS: Final = frozenset("VBISLMEO")
 MAX_TABLE: Final = 64 * 1024
 """Entries in any side table, and functions in a module."""
@@ -256,7 +256,7 @@ class _Open:
         )
         # Numbers that point nowhere are reported when the immediates are checked.
         reaches = self.struct.reaches
-        self.callees = {n for name, n in reaches if name == "call" and n < len(m.functions)}
+        self.callees = {n for name, n in reaches if name in ("call", "scoped", "o_scoped") and n < len(m.functions)}
         self.callees |= {m.cells[n] for name, n in reaches if name == "cell" and n < len(m.cells)}
         self.awaits = any(name == "await" for name, _ in reaches)
         self.waiting = iter(sorted(self.callees))

@@ -76,7 +76,7 @@ class _Checker:
         if tuple(fn.locals)[: len(fn.params)] != fn.params:
             raise self.fail("parameters are not the first locals")
         for name, kind in fn.locals.items():
-            if kind not in KINDS or kind == "O":
+            if kind not in KINDS or (kind == "O" and name in fn.params):
                 raise self.fail(f"local {name} has kind {kind}")
         if self.body(fn.body, frozenset(fn.params)) is not None:
             raise self.fail("does not return on every path")
@@ -230,6 +230,8 @@ class _Checker:
                 if imm in (Imm.UINT, Imm.UNITS, Imm.HOST)
                 else self.is_cell(value)
                 if imm is Imm.CELL
+                else self.is_scope(value, row.pushes[0])
+                if imm is Imm.FUNC
                 else True
             )
             if not good:
@@ -242,6 +244,10 @@ class _Checker:
     def is_cell(self, name: object) -> bool:
         fn = self.functions.get(name) if isinstance(name, str) else None
         return fn is not None and fn.role == "cell" and not fn.params
+
+    def is_scope(self, name: object, kind: str) -> bool:
+        fn = self.functions.get(name) if isinstance(name, str) else None
+        return fn is not None and not fn.params and (fn.result == "O") == (kind == "O")
 
     def operands(
         self, args: tuple[Expr, ...], wanted: tuple[str, ...], what: str, known: frozenset[str]
@@ -345,12 +351,12 @@ def _check_entry(name: str, result: str, functions: Mapping[str, Function], what
 
 
 def callees(fn: Function) -> list[str]:
-    """Names of the functions that a function calls, and of the cells that it reads."""
+    """Names of the functions that a function calls, on a root of their own too, and of the cells that it reads."""
     found: list[str] = []
     for e in iter_exprs(fn.body):
         if isinstance(e, Call):
             found.append(e.name)
-        elif isinstance(e, Op) and e.name == "cell":
+        elif isinstance(e, Op) and e.name in ("cell", "scoped", "o_scoped"):
             found.append(e.imm[0])
     return found
 

@@ -33,8 +33,8 @@ def dedupe(m: Module) -> Module:
             match e:
                 case Call(name, args) if name in to:
                     return Call(to[name], args)
-                case Op("cell", (), (name,)) if name in to:
-                    return Op("cell", (), (to[name],))
+                case Op("cell" | "reset" | "scoped" | "o_scoped", args, (name,)) if name in to:
+                    return Op(e.name, args, (to[name],))
             return e
 
         m = replace(m, functions=tuple(fn for fn in m.functions if fn.name not in renamed))

@@ -87,7 +87,7 @@ def test_names_are_unique() -> None:
     [
         ('policy "p" in null {}\n  rule "r" validate g {}', "no function is called g"),
         ('policy "p" in null {}\n  rule "r" validate f {}', "f is no function"),
-        ('policy "p" in null {}\n  rule "r" generate f {}', "is of kind generate"),
+        ('policy "p" in null {}\n  rule "r" audit f {}', "is of kind audit"),
         ('exemption "x" in "n" f [] {}', "f is no function"),
     ],
 )
