@@ -137,6 +137,41 @@ CODES: Final[dict[str, Code]] = {
         "no controller", "The annotation for autogen is split at commas only; a name with a space is no controller."
     ),
     # T13: parts of rules
+    "T1310": _e(
+        "context entry of no kind, or of several",
+        "An entry of `context` says in one way where its value comes from: `variable`, `configMap`, `apiCall`, "
+        "`globalReference` or `imageRegistry`.",
+    ),
+    "T1311": _e(
+        "name of a context entry",
+        "The name is one that every rule has (`request`, `element`, `images`, `target`, …), or cannot be named by a "
+        "query.",
+    ),
+    "T1312": _w(
+        "context entry given twice",
+        "Of two entries of one name the later counts. It may read the earlier one; where it does not, the earlier one "
+        "is of no use.",
+    ),
+    "T1313": _e("variable without a value", "A `variable` needs a `value`, a `jmesPath`, or at least a `default`."),
+    "T1314": _e(
+        "call to nowhere, or to two places", "An `apiCall` asks the API server (`urlPath`) or a `service`, one of them."
+    ),
+    "T1315": _w("data of a GET", "`data` is the body of a POST; a GET has none."),
+    "T1316": _e(
+        "namespaced policy reads outside its namespace",
+        "A `Policy` reads ConfigMaps of its own namespace, calls paths below it, and reads no global context: whoever "
+        "may write policies in one namespace would else read all others.",
+    ),
+    "T1317": _e("path that cannot be called", "The `urlPath` must be a path of the API server, read in one way only."),
+    "T1318": _w(
+        "namespaced policy calls a service",
+        "Calls of services by namespaced policies are off unless `--allowHTTPInNamespacedPolicies` is given, since "
+        "their writer would choose what the webhook connects to.",
+    ),
+    "T1320": _e(
+        "global context entry", "A GlobalContextEntry has one source of data, and what it says of it must be of use."
+    ),
+    "T1321": _e("name of a projection", "Projections have names of their own, other than that of their entry."),
     "T1340": _e(
         "control of another level",
         "The excluded control belongs to level `restricted`, so that a rule of level `baseline` never asks for it.",
@@ -265,6 +300,73 @@ CODES: Final[dict[str, Code]] = {
         "bad kind selector",
         "A kind is `Kind`, `version/Kind`, `group/version/Kind`, each with an optional `/subresource`.",
     ),
+    "T1402": _w(
+        "unknown kind",
+        "Nothing is known of the kind, and it looks like one that is known, or its group has another; the rule would "
+        "match nothing.",
+    ),
+    "T1403": _e(
+        "exclude takes all", "Whatever the match of the rule selects is excluded again, so that the rule never applies."
+    ),
+    "T1404": _w(
+        "match holds for nothing",
+        "Parts of a match, or of an exclude, contradict each other: no object meets them together.",
+    ),
+    "T1405": _w(
+        "no value can meet the pattern",
+        "The schema gives the field another type, or a fixed set of values, and none of them meets the pattern.",
+    ),
+    "T1406": _w("pattern contradicts itself", "The parts joined by `&`, or the ends of a range, leave no value."),
+    "T1407": _e(
+        "label or annotation is no text",
+        "Labels and annotations are texts in Kubernetes; a pattern or an object with a number, a boolean or null there "
+        "is refused.",
+    ),
+    "T1408": _w(
+        "rule never reached",
+        "With `applyRules: One` the first rule with a result ends the policy, and an earlier rule always has one.",
+    ),
+    "T1409": _w(
+        "pattern for DELETE", "Patterns look at the new object, and what is deleted has none: the rule never applies."
+    ),
+    "T1410": _w(
+        "rules set each other off",
+        "A generate rule makes an object that sets off a rule which again leads to the first: in a cluster they would "
+        "go on for ever.",
+    ),
+    "T1411": _e(
+        "generate rule changed",
+        "Of a generate rule that is in force, only the target and its data may change; for anything else make a new "
+        "rule.",
+    ),
+    "T1412": _w(
+        "target of a generate rule changed",
+        "What was generated for the old target is left as it is and no longer kept in step.",
+    ),
+    "T1413": _w("precondition never holds", "Conditions that must hold together contradict each other or the match."),
+    # T143: advice
+    "T1430": _a(
+        "unrelated rules", "A policy of rules that have nothing in common is hard to exempt from and to report on."
+    ),
+    "T1431": _a(
+        "match of all kinds", "A rule for every kind is asked for each request of the cluster, Leases and Events too."
+    ),
+    "T1432": _a("message says nothing", "The message does not tell users what to mend."),
+    "T1433": _a("rule without a message", "Users see the rule's name and a path alone, not what is wanted of them."),
+    "T1434": _a(
+        "required list that most lack",
+        "The pattern asks that the list is there, and most objects have none, so that they fail.",
+    ),
+    "T1435": _a(
+        "mutation overwrites",
+        "The patch sets the field whatever users have written there; `+( )` sets it only where it is missing.",
+    ),
+    "T1436": _a("JSON patch of Pods", "Autogen makes no rules for pod controllers where a policy has a JSON patch."),
+    "T1437": _a(
+        "replicas without scale", "`kubectl scale` changes the subresource `scale`, which the rule does not see."
+    ),
+    "T1438": _a("variable that may be missing", "Where the label or annotation is missing, the rule ends as an error."),
+    "T1439": _a("rule given twice", "Another rule of the policy checks the same of the same resources."),
     # T16: messages
     "T1601": _w("message has no text", "The message is empty, users will not know what to mend."),
     # T20: limits
@@ -282,8 +384,8 @@ def document() -> str:
         "",
         "A diagnostic reads `file:line:column: severity[code]: message`, shows the line with a caret, and says what",
         "was expected and how to mend it. Texts are lower case and without a full stop. An error refuses the policy;",
-        "a warning becomes an error with `--strict`; a note names the standard form of what is accepted; advice is about",
-        "style, and only `thesmos lint` gives it. `thesmos explain CODE` shows an example of each and how to mend it.",
+        "a warning becomes an error with `--strict`; a note names the standard form of what is accepted; advice is",
+        "about style, and only `thesmos lint` gives it. `thesmos explain CODE` shows an example of each and its mend.",
         "",
         "| code | severity | title | meaning |",
         "|---|---|---|---|",

@@ -14,7 +14,8 @@ What an entry asks of the outside is an ``await`` with one of these payloads, ev
 ``imagedata``    ``reference``; ``credentials`` where the entry has some
 ===============  ========================================================================================
 
-and under ``for`` who asks: ``entry``, ``rule``, and within a loop ``element``, its position.
+and under ``for`` who asks: ``entry``, ``rule``, within a loop ``element``, its position, and in policies that the host
+must look at first ``given``, the value that a values file has for the entry.
 """
 
 from __future__ import annotations
@@ -99,6 +100,13 @@ class _Entry:
                 self.given()
                 self.image_registry()
 
+    @property
+    def guarded(self) -> bool:
+        """Whether it shows only at run time that a namespaced policy stays in its namespace: then a value that is given
+        goes through the host, which asks that first."""
+        body = self.entry.body
+        return self.frame.policy.kind == "Policy" and has_variables([body.get("namespace"), body.get("urlPath")])
+
     # Small shapes
 
     def returned(self, value: Expr) -> None:
@@ -120,12 +128,16 @@ class _Entry:
 
     def given(self) -> None:
         """What a values file says under the entry's name goes before asking the outside; in a cluster there is none."""
+        if self.guarded:
+            return
         found = self.b.let(Load((self.name,)), "V", "given")
         self.b.ret_if(Op("not", (Op("is_missing", (found,)),)), found, self.at)
 
     def asked(self, kind: str, **payload: Expr) -> Expr:
         """The answer of the host."""
         who: dict[str, Expr] = {"entry": Const(self.name), "rule": Const(self.frame.name)}
+        if self.guarded:
+            who["given"] = Op("absent_null", (Load((self.name,)),))
         if self.loop:
             who["element"] = Op("absent_null", (Load(("elementIndex",)),))
         return Op("await", (made_map({"for": made_map(who), **payload}),), (HOST_CALLS.index(kind),))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from compiler.diagnostics import Reporter
 from compiler.schema import exceptions, structural, unbuilt
+from compiler.schema.context_rules import check_global
 from compiler.schema.decode import decode_policy
 from compiler.schema.exceptions import is_guide_form
 from compiler.schema.model import ExceptionPolicy, Policy
@@ -31,7 +32,7 @@ ADMISSION_KINDS: Final = frozenset(
     f"{kind}AdmissionPolicy{part}" for kind in ("Validating", "Mutating") for part in ("", "Binding")
 )
 """The kinds of the API server's own policies, which have their own reader."""
-_CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy"}
+_CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy", "GlobalContextEntry"}
 
 
 def read_policies(
@@ -57,6 +58,9 @@ def read_policies(
             if reporter.errors == before:
                 native.append(doc)
             continue
+        if kind == "GlobalContextEntry":
+            _check_global(doc, kind, reporter, before)
+            continue
         spec = _checked_spec(doc, kind, reporter, before)
         if spec is None or reporter.errors != before:
             continue
@@ -69,6 +73,14 @@ def read_policies(
 
         policies += read_admission_policies(native, reporter, schemas)
     return policies, found
+
+
+def _check_global(doc: Document, kind: str, reporter: Reporter, before: int) -> None:
+    """An entry of the global context: it is checked, and hosts read it (``runtime.context``); no code comes of it."""
+    check_metadata(doc, kind, reporter)
+    structural.check(doc, kind, doc.value["apiVersion"].partition("/")[2], reporter)
+    if reporter.errors == before:
+        check_global(doc, reporter)
 
 
 def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> dict[str, Any] | None:

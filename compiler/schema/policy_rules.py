@@ -13,6 +13,8 @@ from compiler.diagnostics import Reporter
 from compiler.schema import (
     cel_rules,
     condition_rules,
+    context_rules,
+    label_rules,
     match_rules,
     patch_rules,
     pattern_rules,
@@ -227,9 +229,11 @@ def _rule(doc: Document, kind: str, spec: dict[str, Json], rule: dict[str, Json]
             "make a rule of each",
         )
     match_rules.check_rule(doc, kind, rule, at, background, reporter)
+    context_rules.check_rule(doc, kind, rule, at, reporter)
     if (conditions := rule.get("preconditions")) is not None:
         condition_rules.check(doc, conditions, at + "/preconditions", reporter)
     cel_rules.check_rule(doc, rule, at, reporter)
+    label_rules.check(doc, rule, at, reporter)
     if (validate := rule.get("validate")) is not None:
         _validate(doc, kind, validate, at + "/validate", reporter)
     if (mutate := rule.get("mutate")) is not None:

@@ -14,7 +14,6 @@ KINDS: Final = frozenset(
     (
         "CleanupPolicy",
         "ClusterCleanupPolicy",
-        "GlobalContextEntry",
         "ValidatingPolicy",
         "MutatingPolicy",
         "GeneratingPolicy",
@@ -31,7 +30,7 @@ KINDS: Final = frozenset(
 
 _RULE: Final = ("generate", "verifyImages", "cleanup")
 _VALIDATE: Final = ("foreach", "manifests", "assert")
-_MUTATE: Final = ("targets", "foreach")
+_MUTATE: Final = ("foreach",)
 
 
 def refuse_kind(doc: Document, kind: str, reporter: Reporter) -> None:
