@@ -61,7 +61,7 @@ def check_shape(metadata: Any, spec: Any) -> None:
     """Raises :class:`NoPod` for the first field that is of another type."""
     _check(metadata, {"annotations": {}}, "metadata")
     for key, value in ((metadata or {}).get("annotations") or {}).items():
-        if not isinstance(value, str):
+        if value is not None and not isinstance(value, str):
             raise NoPod(f"metadata.annotations[{key}] must be a text")
     _check(spec, _POD, "spec")
 

@@ -1,0 +1,59 @@
+"""The product answers as the reference does for rules with contexts, loops, Pod security, exceptions and mutations, at
+every level and on both tiers.
+
+What :mod:`fuzz.long` runs in great numbers, a few seconds of it; a counterexample is reduced to what it needs.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any, Final
+
+from fuzz.explore import Counterexample
+from fuzz.gen.rules import case
+from fuzz.pairs import Difference, differences, ready, reduced, told
+
+NAME: Final = "f04_rules"
+PROPERTY: Final = (
+    "O0 = O1 = O2 = tier 2 = reference, for rules with contexts, loops, podSecurity, exceptions, mutations"
+)
+
+_RESOURCES: Final = 4
+
+
+def run(seconds: float, seed: int) -> int:
+    end = monotonic() + seconds
+    number = seed * 1_000_003
+    count = 0
+    while monotonic() < end:
+        number += 1
+        made = case(number, resources=_RESOURCES)
+        compiled = ready(made)
+        if compiled is None:
+            continue
+        count += len(made.resources)
+        found = next(differences(made, compiled), None)
+        if found is not None:
+            found = reduced(found)
+            raise Counterexample(f"case {number}\n{told(found)}", _as_case(found))
+    return count
+
+
+def _as_case(found: Difference) -> dict[str, Any]:
+    """A case file; what the rules ask of the outside it cannot hold."""
+    shown: dict[str, Any] = {"name": "found", "operation": found.case.operation, "resource": found.case.resources[0]}
+    if found.case.olds:
+        shown["old"] = found.case.olds[0]
+    shown["expect"] = {
+        r.rule: {
+            "status": r.status,
+            **({} if r.status == "error" else {"message": r.message}),
+            **({} if r.patched is None else {"patched": r.patched}),
+        }
+        for r in found.want
+    }
+    return {
+        "note": "Found by f04_rules; the expectation is the reference's.",
+        "policies": found.case.documents,
+        "cases": [shown],
+    }
