@@ -16,8 +16,8 @@ from compiler.lower import lower
 from compiler.pipeline import optimise
 from compiler.schema import read_policies
 from compiler.schema.kinds import provider
-from compiler.schema.kinds.pattern_paths import check_patterns
 from compiler.schema.model import Policy
+from compiler.schema.model_rules import check_models
 from compiler.source import Document, Span
 from vm.bundle import BundleError
 from vm.code import Module
@@ -45,8 +45,7 @@ class Compilation:
     def compiled(self) -> CompileResult:
         with self.stage("schema"):
             policies, exceptions = read_policies(self.docs, self.reporter, self.schemas)
-            for policy in policies:
-                check_patterns(policy, self.schemas, self.reporter)
+            check_models(policies, self.schemas, self.reporter)
         if self.reporter.failed:
             return self.result(None)
         with self.stage("lower"):

@@ -23,6 +23,8 @@ COMMANDS: Final = {
     "test": ("runtime.cli.test", "run kyverno-test.yaml files"),
     "jp": ("runtime.cli.jp", "run, parse and look up JMESPath"),
     "cel": ("runtime.cli.cel", "run, check and price CEL expressions"),
+    "lint": ("runtime.cli.lint", "find mistakes and bad style in policies, and mend some"),
+    "explain": ("runtime.cli.explain", "tell what a diagnostic code means and how to mend it"),
     "serve": ("runtime.webhook.serve", "run the admission webhook"),
     "crds": ("runtime.cli.crds", "print the custom resource definitions"),
     "docs": ("runtime.cli.docs", "write the reference pages that follow from tables"),

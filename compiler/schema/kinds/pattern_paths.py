@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 from compiler.diagnostics import Reporter
 from compiler.frontends.cel.types import DYN, ListOf, MapOf, Object, Soft, Type
 from compiler.frontends.pattern import parse_key, parse_kind
+from compiler.schema.kinds import pattern_values
 from compiler.schema.kinds.schemas import Schemas
 from compiler.schema.model import MatchBlock, Policy, Rule
 from compiler.source import Document, pointer
@@ -46,7 +47,7 @@ def check_patterns(policy: Policy, schemas: Schemas, reporter: Reporter) -> None
         if not kinds:
             continue
         for at, pattern in parts:
-            walker.walk(kinds, pattern, at, "")
+            walker.check(kinds, pattern, at, patch=rule.mutate is not None)
 
 
 def _patterns(rule: Rule) -> list[tuple[str, Json]]:
@@ -87,13 +88,19 @@ def _wild(selector: str) -> bool:
 class _Walker:
     """Walks pattern and types side by side; ``path`` is the place in words (``spec.containers``)."""
 
-    __slots__ = ("_doc", "_left", "_reporter", "_schemas")
+    __slots__ = ("_doc", "_left", "_patch", "_reporter", "_schemas")
 
     def __init__(self, doc: Document, schemas: Schemas, reporter: Reporter) -> None:
         self._doc = doc
         self._schemas = schemas
         self._left = _MOST
+        self._patch = False
         self._reporter = reporter
+
+    def check(self, kinds: Places, pattern: Json, at: str, *, patch: bool) -> None:
+        """Walks one pattern, or with ``patch`` one patch, whose plain values are set rather than compared."""
+        self._patch = patch
+        self.walk(kinds, pattern, at, "")
 
     def walk(self, types: Places, pattern: Json, at: str, path: str) -> None:
         if DYN in types or self._left <= 0:
@@ -112,6 +119,8 @@ class _Walker:
                 self.walk(items, element, f"{at}/{i}", path)
         elif _asks_for_a_scalar(pattern) and all(isinstance(_element(t), Object | MapOf) for t in types):
             self._shape(types, "a single value", at, path)
+        elif pattern_values.is_constant(pattern):
+            self._scalar(types, pattern, at, path)
 
     def _map(self, types: Places, pattern: dict[str, Json], at: str, path: str) -> None:
         objects = {found: kinds for found, kinds in types.items() if isinstance(found, Object)}
@@ -138,9 +147,51 @@ class _Walker:
             if inner:
                 # What stands under X( ) is never looked at.
                 if read.anchor != "X":
-                    self.walk(inner, value, place, f"{path}.{name}" if path else name)
+                    below = f"{path}.{name}" if path else name
+                    self.walk(inner, value, place, below)
+                    if isinstance(value, str) and not values:
+                        self._listed(objects, name, value, place, below)
             elif self._left > 0:
                 self._unknown(name, objects, place, path)
+
+    def _scalar(self, types: Places, pattern: Json, at: str, path: str) -> None:
+        """Warns of a value that no type at the place can meet (T1405), or none at all (T1406)."""
+        if why := pattern_values.contradiction(pattern):
+            self._left -= 1
+            self._reporter.warning("T1406", self._doc.spans.span(at), f"no value meets the pattern: {why}")
+            return
+        elements = {_element(t): kinds for t, kinds in types.items()}
+        meets = pattern_values.fits if self._patch else pattern_values.can_meet
+        if not elements or any(meets(pattern, t) for t in elements):
+            return
+        self._left -= 1
+        wanted = " or ".join(dict.fromkeys(pattern_values.wanted(t) for t in elements))
+        given = pattern_values.shown(pattern)
+        self._reporter.warning(
+            "T1405",
+            self._doc.spans.span(at),
+            f"{path or 'the object'} of {_words(types)} is {wanted}, "
+            + (f"and {given} here" if self._patch else f"which {given} never meets"),
+            wanted,
+        )
+
+    def _listed(self, objects: Iterable[Object], name: str, pattern: Json, at: str, path: str) -> None:
+        """Warns of a pattern that meets none of the values that the field may have (T1405)."""
+        enums = [self._schemas.enum(o.name, name) for o in objects if name in self._names(o)]
+        if not enums or not all(enums) or not pattern_values.is_constant(pattern):
+            return
+        allowed = sorted({value for enum in enums for value in enum or ()})
+        if pattern_values.can_be_one_of(pattern, allowed):
+            return
+        self._left -= 1
+        near = difflib.get_close_matches(str(pattern), allowed, 1)
+        self._reporter.warning(
+            "T1405",
+            self._doc.spans.span(at),
+            f"{path} is never {pattern_values.shown(pattern)}",
+            "one of " + ", ".join(allowed),
+            f'did you mean "{near[0]}"?' if near else "",
+        )
 
     def _unknown(self, name: str, objects: Mapping[Object, tuple[str, ...]], at: str, path: str) -> None:
         known = list(dict.fromkeys(n for o in objects for n in self._names(o)))

@@ -111,6 +111,10 @@ class Schemas:
         """The resource that is called by this kind."""
         return next((r for r in self._by_kind.get(kind, ()) if (r.group, r.version) == (group, version)), None)
 
+    def resources_of_kind(self, kind: str) -> Iterable[ResourceInfo]:
+        """Every resource that is called by the kind, of whatever group and version."""
+        return self._by_kind.get(kind, ())
+
     def select(self, selector: str) -> tuple[Object, ...] | None:
         """The types that a kind selector names (``Pod``, ``apps/*/Deployment``, ``Pod/eviction``), each once.
 
