@@ -99,6 +99,9 @@ class ByReference:
                     namespace_labels=dict(request.namespace_labels) if request.namespace_labels is not None else None,
                     context=context,
                     world=world,
+                    existed=request.old is not None,
+                    subresource=request.subresource,
+                    kind=(request.group, request.version, request.kind),
                     phases=("mutate",) if phase else ("validate", "background"),
                 )
                 if not found and phase:
@@ -126,9 +129,8 @@ def _result(info: PolicyInfo, result: Any, kind: str) -> RuleResult:
         result.status,
         result.message,
         info.action,
-        (),
-        result.patched,
-        info,
+        patched=result.patched,
+        info=info,
     )
 
 

@@ -58,16 +58,22 @@ def evaluate(
     world: World | None = None,
     phases: Sequence[str] = PHASES,
     subresource: str = "",
+    existed: bool = True,
+    kind: tuple[str, str, str] | None = None,
 ) -> list[Result]:
     """All results of the policies (exceptions may be among the documents) for one resource.
 
     Mutations come first, each on what those before it made; validations see the last of them, and so do the rules of
     the background. ``user`` holds ``userInfo``, ``roles`` and ``clusterRoles``; None is a request without admission
     information. ``context`` is plain data beside the request; what it has in ``request`` is added to the request.
+    ``existed``: whether ``old`` is an object that was there, and no stand-in for one. ``kind``: group, version and
+    kind of the request, where the object is of another (a subresource).
     """
     ready = policies if isinstance(policies, Prepared) else prepared(policies)
     world = world or World()
-    run = _Run(operation, old, user, namespace_labels, context or {}, ready.exceptions, world, subresource)
+    run = _Run(
+        operation, old, user, namespace_labels, context or {}, ready.exceptions, world, subresource, existed, kind
+    )
     results: list[Result] = []
     for phase in phases:
         for policy, computed in ready.rules:
@@ -132,6 +138,8 @@ class _Run:
     exceptions: list[dict[str, Any]]
     world: World
     subresource: str
+    existed: bool
+    kind: tuple[str, str, str] | None
 
     def policy(
         self, policy: dict[str, Any], rules: list[dict[str, Any]], resource: dict[str, Any]
@@ -155,7 +163,7 @@ class _Run:
         return results, resource
 
     def subject(self, resource: dict[str, Any], operation: str) -> Subject:
-        return Subject(resource, operation, self.user, self.namespace_labels, self.subresource)
+        return Subject(resource, operation, self.user, self.namespace_labels, self.subresource, self.kind)
 
     def root(self, rule: dict[str, Any], subject: Subject, old: dict[str, Any] | None) -> dict[str, Any]:
         given = {k: v for k, v in (self.more.get("request") or {}).items() if k not in ("object", "oldObject")}
@@ -289,7 +297,7 @@ class _Run:
         action = body.get("failureAction") or policy["spec"].get("validationFailureAction") or "Audit"
         if action.lower() != "enforce" or body.get("allowExistingViolations") is False:
             return False
-        if subject.operation != "UPDATE" or self.old is None:
+        if subject.operation != "UPDATE" or self.old is None or not self.existed:
             return False
         before = self.subject(self.old, "CREATE")
         if not rule_applies(rule, before):

@@ -18,9 +18,13 @@ class Subject:
     user: dict[str, Any] | None = None  # None: background mode, no admission information
     namespace_labels: dict[str, str] | None = None
     subresource: str = ""
+    asked_kind: tuple[str, str, str] | None = None  # of the request, where the object has another
     gvk: tuple[str, str, str] = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.asked_kind is not None:
+            object.__setattr__(self, "gvk", self.asked_kind)
+            return
         group, _, version = str(self.resource.get("apiVersion", "")).rpartition("/")
         object.__setattr__(self, "gvk", (group, version, str(self.resource.get("kind", ""))))
 
