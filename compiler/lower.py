@@ -33,6 +33,7 @@ of a rule               meaning
                         listed?}``; of a policy of the API server also ``onError``, ``fail`` or ``ignore``
 ``cel``                 true: the code is that of CEL expressions, whose cost has limits of its own
 ``podSecurity``         ``{level, version, exclude}`` of such a rule
+``onPolicyUpdate``      true: a change of the policy sets a rule with targets off for all that it matches
 ``passed``              the message of a pass, where it is not the standing one
 ======================  ==============================================================================================
 """
@@ -121,7 +122,11 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     register(frame, rule.context)
     preconditions(frame)
     note_properties(frame)
-    if rule.mutate is not None:
+    if rule.mutate is not None and rule.mutate.targets:
+        from compiler.frontends.mutate_targets import lower_targets
+
+        lower_targets(frame)
+    elif rule.mutate is not None:
         lower_mutate(frame)
     elif cel is not None:
         validate_cel.lower_cel(frame, validate_cel.begin(frame, functions, schemas, cel.params, strict=cel_strict))
@@ -131,8 +136,10 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
 
 
 def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:
-    kind = "mutate" if rule.mutate is not None else "validate"
+    kind = "validate" if rule.mutate is None else "mutateExisting" if rule.mutate.targets else "mutate"
     meta = _rule_meta(rule)
+    if kind == "mutateExisting" and _on_policy_update(policy, rule):
+        meta["onPolicyUpdate"] = True
     if policy.native:
         from compiler.frontends.admission_policy import native_meta
 
@@ -168,6 +175,15 @@ def _rule_meta(rule: Rule) -> dict[str, Any]:
     if rule.report_properties:
         meta["reportProperties"] = dict(rule.report_properties)
     return meta
+
+
+def _on_policy_update(policy: Policy, rule: Rule) -> bool:
+    """Whether a change of the policy sets the rule off for every object that it matches; a rule that does not say so
+    follows its policy."""
+    spec = policy.doc.value.get("spec")
+    written = (rule.raw.get("mutate") or {}).get("mutateExistingOnPolicyUpdate")
+    inherited = spec.get("mutateExistingOnPolicyUpdate") if type(spec) is dict else None
+    return (inherited if written is None else written) is True
 
 
 def _cel_params(rule: Rule) -> Params | None:

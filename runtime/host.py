@@ -23,6 +23,8 @@ T = TypeVar("T")
 KEY: Final = "$host"
 AUTHORIZE: Final = "authorize"
 """The call of code that asks who may do what; its payload is the spec of a SubjectAccessReview."""
+TARGETS: Final = "targets"
+"""The call for the objects that a rule with targets changes (``runtime.mutate_existing``)."""
 NAMESPACE_CALL: Final = "namespace"
 """The webhook's own call for a Namespace by name."""
 SERVICES: Final = "$services"
@@ -34,12 +36,17 @@ Ask: TypeAlias = Callable[[HostCall], Awaitable[Value]]
 """Puts a question to the API server. Answers with an ``Err`` when it cannot be answered; never raises for that."""
 
 
-class Pending(Exception):
-    """The answer to a call is not known yet."""
+TOGETHER: Final = frozenset({"configmap", "apicall", "globalcontext", "imagedata"})
+"""Calls of context entries. A rule that waits for one says nothing else, so that the rules after it may go on and say
+what they wait for: all of them are asked together."""
 
-    def __init__(self, call: HostCall) -> None:
-        super().__init__(call.kind)
-        self.call = call
+
+class Pending(Exception):
+    """The answers to calls are not known yet."""
+
+    def __init__(self, *calls: HostCall) -> None:
+        super().__init__(", ".join(call.kind for call in calls))
+        self.calls = calls
 
 
 class Host(Protocol):
@@ -48,34 +55,49 @@ class Host(Protocol):
 
 
 class Table:
-    """Answers from what has been asked so far."""
+    """Answers from what has been asked so far.
 
-    __slots__ = ("answers",)
+    What an evaluation comes to is of no use when it ends with calls ``wanted``: :meth:`complete` raises then.
+    """
+
+    __slots__ = ("answers", "wanted")
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, str, str | None], Value] = {}
+        self.wanted: dict[tuple[str, str, str | None], HostCall] = {}
 
     def ask(self, call: HostCall) -> Value:
         found = self.answers.get(_key(call), self)
         if found is not self:
             return found
-        if len(self.answers) >= MAX_QUESTIONS:
+        if len(self.answers) + len(self.wanted) >= MAX_QUESTIONS:
             return Err("host", f"more than {MAX_QUESTIONS} questions to the API server for one request")
-        raise Pending(call)
+        if call.kind in TOGETHER:
+            self.wanted[_key(call)] = call
+            return Err("later", "the answer is not known yet")
+        raise Pending(*self.wanted.values(), call)
+
+    def complete(self) -> None:
+        """Raises :class:`Pending` when an evaluation has not got all the answers it wanted."""
+        if self.wanted:
+            raise Pending(*self.wanted.values())
 
     def learn(self, call: HostCall, answer: Value) -> None:
         self.answers[_key(call)] = answer
 
 
 async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
-    """Evaluates until no answer is missing. ``evaluate`` must have no effect when it ends in :class:`Pending`."""
+    """Evaluates until no answer is missing. ``evaluate`` must end with :meth:`Table.complete`, and have no effect when
+    it ends in :class:`Pending`."""
     table = Table()
     while True:
         try:
             return evaluate(table)
         except Pending as pending:
-            call = pending.call
-        table.learn(call, await ask(call))
+            calls = pending.calls
+        table.wanted = {}
+        for call, answer in zip(calls, await asyncio.gather(*map(ask, calls)), strict=True):
+            table.learn(call, answer)
 
 
 def within(ask: Ask, deadline: float) -> Ask:

@@ -174,10 +174,15 @@ def joined(messages: Local | None, separator: str = "; ") -> Expr:
 
 def preconditions(frame: RuleFrame) -> None:
     """Emits the preconditions of a rule: a skip when they do not hold, an error when they cannot be evaluated."""
-    if frame.rule.preconditions is None:
+    lower_preconditions(frame, frame.rule.preconditions, frame.at("preconditions"))
+
+
+def lower_preconditions(frame: RuleFrame, block: Any, pointer: str) -> None:
+    """Emits preconditions that stand at a pointer, of a rule or of one of its targets."""
+    if block is None:
         return
-    pointer = frame.at("preconditions")
-    verdict = lower_conditions(frame, frame.rule.preconditions, pointer, "failed to evaluate preconditions: ")
+    frame.places.add(pointer)
+    verdict = lower_conditions(frame, block, pointer, "failed to evaluate preconditions: ")
     if verdict.holds == TRUE:
         return
     text: Expr = Const(NOT_MET)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from compiler.schema.decode_loops import decode_context, decode_foreach
+from compiler.schema.decode_loops import decode_context, decode_foreach, decode_targets
 from compiler.schema.model import (
     Action,
     Cel,
@@ -176,6 +176,8 @@ def _mutate(value: dict[str, Json], at: str) -> Mutate:
         value.get("patchStrategicMerge"),
         value.get("patchesJson6902"),
         foreach=decode_foreach(value.get("foreach"), at + "/foreach"),
+        targets=decode_targets(value.get("targets"), at + "/targets"),
+        on_policy_update=value.get("mutateExistingOnPolicyUpdate") is True,
     )
 
 

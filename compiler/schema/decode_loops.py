@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from compiler.schema.model import ContextEntry, ContextKind, Deny, ForEach, GenerateTarget
+from compiler.schema.model import ContextEntry, ContextKind, Deny, ForEach, GenerateTarget, Target
 
 Json: TypeAlias = Any
 
@@ -47,6 +47,25 @@ def decode_generate_target(value: dict[str, Json], at: str) -> GenerateTarget:
         clone=value.get("clone"),
         clone_list=value.get("cloneList"),
         pointer=at,
+    )
+
+
+def decode_targets(entries: list[dict[str, Json]] | None, at: str) -> tuple[Target, ...]:
+    """The entries of ``mutate.targets``."""
+    return tuple(
+        Target(
+            api_version=value.get("apiVersion") or "",
+            kind=value.get("kind") or "",
+            name=value.get("name") or "",
+            namespace=value.get("namespace") or "",
+            uid=value.get("uid") or "",
+            selector=value.get("selector"),
+            context=decode_context(value.get("context"), f"{at}/{i}/context"),
+            preconditions=value.get("preconditions"),
+            raw=value,
+            pointer=f"{at}/{i}",
+        )
+        for i, value in enumerate(entries or ())
     )
 
 

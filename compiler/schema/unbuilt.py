@@ -29,7 +29,7 @@ KINDS: Final = frozenset(
 """Kinds of policies that a later version runs."""
 
 _RULE: Final = ("generate", "verifyImages", "cleanup")
-_VALIDATE: Final = ("foreach", "manifests", "assert")
+_VALIDATE: Final = ("manifests", "assert")
 _MUTATE: Final = ("foreach",)
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 UNBUILT_FLAGS: Final = (
-    ("--target-resource", "--target-resources"),
     ("-n", "--namespace"),
     ("--context",),
     ("-b", "--git-branch"),
@@ -61,6 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given.add_argument(
         "--param-resource", "--param-resources", dest="params", action="append", default=[], metavar="PATH",
         help="objects that CEL rules may see as params",
+    )  # fmt: skip
+    given.add_argument(
+        "--target-resource", "--target-resources", dest="targets", action="append", default=[], metavar="PATH",
+        help="objects that rules with targets may change, beside those of --cluster-dump",
     )  # fmt: skip
     given.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     add_crd_flag(given)
@@ -157,6 +160,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"warning: resource {name} is given twice, the first one counts", file=sys.stderr)
     params = [part for given in args.params for part in given.split(",") if part]
     values = values.with_objects(resources, read_resources(params))
+    targets = read_resources(part for given in args.targets for part in given.split(",") if part)
+    values = replace(values, targets=tuple(without_duplicates(targets)[0]))
     policies = load(args)
     if args.exceptions_with_resources:
         resources = [r for r in resources if r.get("kind") != "PolicyException"]

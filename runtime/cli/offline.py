@@ -17,7 +17,7 @@ from runtime.cli.values import NO_VALUES, Values, operation_of
 from runtime.context.outside import CONTEXT_CALLS, Outside, element_value
 from runtime.context.tenancy import asker
 from runtime.engine import Engine, RuleResult
-from runtime.host import AUTHORIZE
+from runtime.host import AUTHORIZE, TARGETS
 from runtime.host import KEY as HOST
 from runtime.params import CALL as PARAMS
 from runtime.params import Query, chosen, query_of
@@ -237,12 +237,33 @@ def evaluate(
         if id(policy) in background:
             request = offline_request(current, policy, values, user, operation)
             response = engine.evaluate(request, "background", only=[policy])
-            answers.append(Answer(policy, resource, request.operation, False, response.results, current))
+            plain = tuple(r for r in response.results if r.product is None or r.kind != "mutateExisting")
+            answers.append(Answer(policy, resource, request.operation, False, plain, current))
+            answers += _targets(policy, resource, request, response.results)
         if id(policy) in validating or not {id(policy)} & (mutating | background):
             request = offline_request(current, policy, values, user, operation)
             response = engine.evaluate(request, "validate", full=True, only=[policy])
             answers.append(Answer(policy, resource, request.operation, False, response.results, current))
     return answers
+
+
+def _targets(
+    policy: PolicyInfo, resource: dict[str, Any], request: Request, results: Iterable[RuleResult]
+) -> Iterator[Answer]:
+    """An answer for each object that rules with targets have changed or tried to."""
+    for result in results:
+        if result.product is None or result.kind != "mutateExisting":
+            continue
+        from runtime.mutate_existing import mutate_existing
+
+        for changed in mutate_existing(result, request):
+            target = changed.target
+            if target is None:
+                yield Answer(policy, resource, request.operation, False, (changed.result,), resource)
+                continue
+            made = changed.result.patched
+            patched = target if made is None else made
+            yield Answer(policy, target, request.operation, True, (changed.result,), patched)
 
 
 def offline_request(
@@ -270,7 +291,7 @@ def offline_request(
         )
     except RequestError as error:
         raise Problem(f"values for policy {policy.name} and resource {name}: {error}") from None
-    request.root[HOST] = Offline(values.params, values.outside, values.of_elements(policy.name))
+    request.root[HOST] = Offline(values.params, values.outside, values.of_elements(policy.name), values.targets)
     own = values.of_rules(policy.name)
     return replace(request, rule_values=own) if own else request
 
@@ -280,12 +301,13 @@ class Offline:
     """The host of rules without a cluster: parameters are those that were given, and nobody knows who may do what.
 
     Context entries are answered from ``outside``; before that, within loops, from ``elements``: lists of values by rule
-    and by the entry's dotted name.
+    and by the entry's dotted name. ``targets`` are the objects that rules with targets may change.
     """
 
     params: tuple[Mapping[str, Any], ...] = ()
     outside: Outside = field(default_factory=Outside)
     elements: Mapping[str, Mapping[str, list[Any]]] = field(default_factory=dict)
+    targets: tuple[Mapping[str, Any], ...] = ()
 
     def ask(self, call: HostCall) -> Value:
         if call.kind in CONTEXT_CALLS:
@@ -298,6 +320,12 @@ class Offline:
         if call.kind == PARAMS:
             query = query_of(call.payload)
             return chosen(query, self.params, _namespaced(query, self.params), call.scope)
+        if call.kind == TARGETS:
+            from runtime.mutate_existing import selected
+
+            known = {identity(dict(t)) for t in self.targets}
+            held = self.outside.objects.all() if self.outside.objects is not None else []
+            return selected(call.payload, [*self.targets, *(o for o in held if identity(o) not in known)])
         if call.kind == AUTHORIZE:
             return Err("host", "there is no cluster that could authorize")
         return Err("host", f"{call.kind}: there is no cluster to ask")

@@ -189,14 +189,16 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     resources, dropped = without_duplicates(read_resources(folder / p for p in _paths(raw, "resources", document.path)))
     params = read_resources(folder / p for p in _paths(raw, "paramResources", document.path))
     outside = of_test(raw, folder, document.path)
-    values = replace(_values(document).with_objects(resources, params), outside=outside)
+    targets = read_resources(folder / p for p in _paths(raw, "targetResources", document.path))
+    values = _values(document).with_objects(resources, params)
+    values = replace(values, outside=outside, targets=tuple(without_duplicates(targets)[0]))
     operations = {e.operation for e in document.entries if e.operation}
     default = operation_of(values.everywhere)
     answers: list[Answer] = []
     for operation in (None, *sorted(operations - {default})):
         for resource in resources:
             answers += backend.evaluate(policies, resource, values, user, operation)
-    checks = tuple(compare(document, policies, answers, resources, default))
+    checks = tuple(compare(document, policies, answers, [*resources, *targets], default))
     warnings = tuple(f"{document.path}: resource {name} is given twice, the first one counts" for name in dropped)
     return TestRun(document, policies, tuple(answers), checks, warnings)
 
@@ -270,7 +272,7 @@ def _rule_named(wanted: str, rule: str, answer: Answer) -> bool:
 
 def _differs(document: TestDocument, entry: Entry, answer: Answer, result: RuleResult) -> str:
     """Why a response is not the expected one, empty when it is."""
-    if result.kind == "mutate" and entry.patched:
+    if result.kind in ("mutate", "mutateExisting") and entry.patched:
         expected = _expected_resource(document.folder / entry.patched, answer.patched)
         if expected is None:
             return "Resource missing from the file of patched resources" if entry.fail_on_missing else DROPPED

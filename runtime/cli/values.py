@@ -44,7 +44,7 @@ class Values:
 
     ``elements`` are those of context entries within loops, one for each element of a loop. ``namespaces`` are whole
     Namespace objects by name, ``params`` the objects that CEL rules may see as ``params``, ``outside`` what context
-    entries are answered from.
+    entries are answered from, ``targets`` the objects that rules with targets may change.
     """
 
     everywhere: Mapping[str, Any] = field(default_factory=dict)
@@ -57,6 +57,7 @@ class Values:
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     params: tuple[Mapping[str, Any], ...] = ()
     outside: Outside = field(default_factory=Outside)
+    targets: tuple[Mapping[str, Any], ...] = ()
 
     def with_objects(self, resources: Iterable[Mapping[str, Any]], params: Iterable[Mapping[str, Any]]) -> Values:
         """With parameters for CEL rules, and with the Namespaces among the resources that no file tells of."""

@@ -52,6 +52,10 @@ class Objects:
             self._held.setdefault((group, version, plural), []).append(obj)
             self._kinds[group, version, plural] = kind, namespaced
 
+    def all(self) -> list[dict[str, Any]]:
+        """Every object, if what is not among them is not in the cluster; else none, since nobody knows of the rest."""
+        return [obj for held in self._held.values() for obj in held] if self._whole else []
+
     def get(self, url: str) -> Value:
         """The answer to a GET, or the error of an API server as an ``Err`` of code ``host``."""
         try:

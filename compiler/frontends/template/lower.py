@@ -328,7 +328,7 @@ class _Value:
         """The value of a variable; an error has the reference's words."""
         query = v.body
         if query == "@":
-            query = here(path)
+            query = here(path, self._scope.here)
         low = _query(query, self._scope, pointer, v.offset)
         if not (low.missing or low.failing):
             return low
@@ -345,13 +345,13 @@ class _Value:
         return ir.Local(name)
 
 
-def here(path: str) -> str:
+def here(path: str, root: str = "request.object") -> str:
     """The query that ``{{ @ }}`` stands for at a document path: what comes after the nearest ``foreach``, two more
-    elements left out, in the object of the request (semantics §6.3)."""
+    elements left out, in the object of the request or the target (semantics §6.3)."""
     parts = [p.replace("\0", "/") for p in path.replace("\\/", "\0").split("/")[1:]]
     if "foreach" in parts:
         parts = parts[len(parts) - parts[::-1].index("foreach") :]
-    out = ["request.object"]
+    out = [root]
     for p in parts[2:]:
         if p.isdigit():
             out.append(f"[{p}]")

@@ -34,7 +34,8 @@ class Scope:
     (``element`` in a loop). ``base`` is the path of the document that queries look at, ``()`` for the root.
     ``standard`` chooses plain JMESPath functions where the policy dialect replaces them (``sum``).
     ``entries`` are the context entries that queries here may trigger, in the order in which they are declared; of two
-    of one name the later is the value. ``functions`` receives the functions that are made on the way.
+    of one name the later is the value. ``functions`` receives the functions that are made on the way. ``here`` is the
+    object that ``{{ @ }}`` looks into.
     """
 
     builder: FunctionBuilder
@@ -46,6 +47,7 @@ class Scope:
     standard: bool = False
     entries: tuple[Entry, ...] = ()
     functions: list[Function] = field(default_factory=list)
+    here: str = "request.object"
 
     def inside(self, builder: FunctionBuilder) -> Scope:
         """The same surroundings for another function. Expressions bound to names must be readable there."""

@@ -88,6 +88,8 @@ def test_what_the_suites_refuse_is_refused() -> None:
                 codes = {d.code for d in reporter.diagnostics if d.severity == "error"}
                 if NOT_BUILT in codes or not (codes or policies):
                     continue
+                if not codes and any(rule.mutate and rule.mutate.targets for p in policies for rule in p.rules):
+                    continue  # Kyverno asks the cluster whether it may change the targets, and only that refuses these
                 # What expressions say is checked when they are lowered, so that the whole compiler is asked.
                 if policies and _compiles(file):
                     accepted.append(str(file.relative_to(ROOT)))
