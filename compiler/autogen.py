@@ -174,6 +174,9 @@ def _rewritten(
         pivot = "anyPattern"
     elif validate.get("podSecurity") is not None:
         pivot = "podSecurity"
+    elif validate.get("foreach") is not None:
+        # Elements are the same wherever the list is found: only the paths of variables change.
+        pivot = "foreach"
     elif validate.get("cel") is not None:
         # The references of its messages stay: nothing in the rule has gone to another place.
         out["validate"] = validate

@@ -19,6 +19,7 @@ from vm.intrinsics import (
     table_ctx,
     table_images,
     table_jmes,
+    table_loop,
     table_match,
     table_pat,
     table_patch,
@@ -41,6 +42,7 @@ TABLES: Final = (
     table_patch.TABLE,
     table_podsec.TABLE,
     table_ctx.TABLE,
+    table_loop.TABLE,
     table_cel_rule.TABLE,
     libraries.intrinsics(),
 )

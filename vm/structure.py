@@ -51,7 +51,8 @@ class Structure:
     """``partner[i]`` is, by instruction number: of an ``if`` its ``else`` or ``end``, of an ``else`` its ``end``, of a
     loop its ``end``, of an ``end`` its opener, of ``break`` and ``next`` their loop, else -1. ``cost`` is the fuel of
     the entry segment, ``loops`` that of one iteration by the number of the loop instruction. ``reaches`` are the name
-    and immediate of all instructions that go beyond the function: ``call``, ``cell``, ``scoped``, ``o_scoped``, ``await``."""
+    and immediate of all instructions that go beyond the function: ``call``, ``cell``, ``scoped``, ``o_scoped``,
+    ``await``."""
 
     instrs: tuple[Instr, ...]
     partner: tuple[int, ...]

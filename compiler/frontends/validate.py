@@ -1,5 +1,5 @@
-"""Lowers the body of a validate rule: ``pattern``, ``anyPattern`` or ``deny``, and the texts of their results
-(semantics §4, §5).
+"""Lowers the body of a validate rule: ``pattern``, ``anyPattern``, ``deny`` or ``foreach``, and the texts of their
+results (semantics §4, §5).
 
 Called by :mod:`compiler.lower` after match and preconditions. The code of a message stands where the rule has failed,
 so that a rule that passes pays nothing for it.
@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.frontends.conditions import Verdict, joined, lower_conditions
+from compiler.frontends.foreach import SCOPED, ElementFrame, lower_foreach
 from compiler.frontends.pod_security import lower_pod_security
 from compiler.frontends.rule import OPERATION, RESOURCE, RuleFrame, as_text, concat
 from compiler.frontends.template import has_variables, lower_text, lower_value, put_in_again
-from compiler.ir.build import any_of, negate
+from compiler.ir.build import all_of, any_of, negate
 from compiler.ir.ops import Choose, Const, Do, Expr, If, Invoke, Local, Op, Stmt
+from compiler.schema.model import ForEach
 
 NOT_A_TEXT = "the produced message didn't resolve to a string, check your policy definition."
 
@@ -27,11 +29,29 @@ def lower_validate(frame: RuleFrame) -> None:
     if validate.pod_security is not None:
         lower_pod_security(frame)
     elif validate.deny is not None:
-        _deny(frame, validate.deny.conditions)
+        _deny(frame, validate.deny.conditions, frame.at("validate", "deny"))
     elif validate.pattern is not None:
-        _pattern(frame, validate.pattern)
+        _pattern(frame, validate.pattern, frame.at("validate", "pattern"))
     elif validate.any_pattern is not None:
-        _any_pattern(frame, validate.any_pattern)
+        _any_pattern(frame, validate.any_pattern, frame.at("validate", "anyPattern"))
+    elif validate.foreach:
+        lower_foreach(frame, validate.foreach, _element, frame.at("validate", "foreach"))
+    else:
+        frame.builder.ret(Op("o_none"))
+
+
+def _element(frame: ElementFrame, entry: ForEach) -> None:
+    """What an entry of ``foreach`` asks of an element, up to the last return."""
+    parts = {"deny": entry.deny, "pattern": entry.pattern, "anyPattern": entry.any_pattern, "foreach": entry.foreach}
+    frame.places.update(f"{entry.pointer}/{part}" for part, value in parts.items() if value is not None)
+    if entry.deny is not None:
+        _deny(frame, entry.deny.conditions, f"{entry.pointer}/deny")
+    elif entry.pattern is not None:
+        _pattern(frame, entry.pattern, f"{entry.pointer}/pattern")
+    elif entry.any_pattern is not None:
+        _any_pattern(frame, entry.any_pattern, f"{entry.pointer}/anyPattern")
+    elif entry.foreach:
+        lower_foreach(frame, entry.foreach, _element, f"{entry.pointer}/foreach")
     else:
         frame.builder.ret(Op("o_none"))
 
@@ -39,9 +59,8 @@ def lower_validate(frame: RuleFrame) -> None:
 # pattern
 
 
-def _pattern(frame: RuleFrame, pattern: Any) -> None:
+def _pattern(frame: RuleFrame, pattern: Any, at: str) -> None:
     b = frame.builder
-    at = frame.at("validate", "pattern")
     wanted = _substituted(frame, pattern, at)
     _not_on_delete(frame, at)
     end = b.let(Invoke("pat.walk", (RESOURCE, wanted)), "V", "end", at)
@@ -55,15 +74,15 @@ def _pattern(frame: RuleFrame, pattern: Any) -> None:
     b.ret(Op("o_fail", (concat(message, Const(f"rule {frame.name} failed at path "), path),)), at)
 
 
-def _any_pattern(frame: RuleFrame, patterns: list[Any]) -> None:
+def _any_pattern(frame: RuleFrame, patterns: list[Any], at: str) -> None:
     b = frame.builder
-    at = frame.at("validate", "anyPattern")
     whole = _substituted(frame, patterns, at)
     _not_on_delete(frame, at)
     ends: list[Local] = []
     for i, pattern in enumerate(patterns):
         wanted = Op("index", (whole, Const(i))) if has_variables(pattern) else Const(pattern)
-        here = frame.at("validate", "anyPattern", i)
+        here = f"{at}/{i}"
+        frame.places.add(here)
         end = b.let(Invoke("pat.walk", (RESOURCE, wanted)), "V", f"end{i}", here)
         passed = f"validation rule '{frame.name}' anyPattern[{i}] passed."
         b.ret_if(Op("is_null", (end,)), Op("o_pass_text", (Const(passed),)), here)
@@ -105,8 +124,11 @@ def _substituted(frame: RuleFrame, pattern: Any, at: str) -> Expr:
 
 
 def _not_on_delete(frame: RuleFrame, at: str) -> None:
-    """A pattern has nothing to say of an object that goes away."""
-    frame.builder.ret_if(Op("equal", (OPERATION, Const("DELETE"))), Op("o_none"), at)
+    """A pattern has nothing to say of an object that goes away, but of an element of it that a loop looks at."""
+    deleted: Expr = Op("equal", (OPERATION, Const("DELETE")))
+    if isinstance(frame, ElementFrame):
+        deleted = all_of([deleted, Op("is_missing", (SCOPED,))])
+    frame.builder.ret_if(deleted, Op("o_none"), at)
 
 
 def _begun_message(frame: RuleFrame, error: Expr, path: Expr) -> Expr:
@@ -143,9 +165,8 @@ def _any_message(frame: RuleFrame) -> Expr:
 # deny
 
 
-def _deny(frame: RuleFrame, conditions: Any) -> None:
+def _deny(frame: RuleFrame, conditions: Any, at: str) -> None:
     b = frame.builder
-    at = frame.at("validate", "deny")
     where = f"{at}/conditions"
     verdict = lower_conditions(frame, conditions, where, "failed to check deny conditions: ")
     b.ret_if(negate(verdict.holds), Op("o_pass"), at)
