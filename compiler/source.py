@@ -64,6 +64,12 @@ class SourceMap:
             return self._source.span(offsets[last][1], offsets[last][1] + 1)
         return self._source.span(first[0], offsets[min(max(end - 1, start), last)][1])
 
+    def ranges(self, pointer: str) -> tuple[tuple[int, int] | None, tuple[int, int]] | None:
+        """The offsets of a value's key (None for list elements and the root) and of the value itself, for those who
+        edit the text; None when the pointer is not there."""
+        node, key, exact = self._find(pointer)
+        return (key, (node[0], node[1])) if exact else None
+
     def source_text(self, pointer: str) -> str:
         """What stands in the source for the value at a pointer."""
         node = self._find(pointer)[0]

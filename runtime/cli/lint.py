@@ -15,6 +15,7 @@ from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Diagnostic
+    from compiler.schema.model import Policy
     from compiler.source import Document
 
 FORMATS: Final = ("text", "json", "sarif", "github")
@@ -35,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", action="append", default=[], metavar="CODE", help="tell only of these")
     parser.add_argument("--ignore", action="append", default=[], metavar="CODE", help="do not tell of these")
     parser.add_argument("--fix", action="store_true", help="rewrite the files where a mend is mechanical")
+    parser.add_argument(
+        "--against", metavar="PATH", help="the policies as they are in force: tell of changes that are refused"
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings too")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
     add_crd_flag(parser)
@@ -49,11 +53,14 @@ def run(args: argparse.Namespace) -> int:
     found = Findings()
     fixed = 0
     bindings: set[str] = set()
+    old = _policies_of(args.against) if args.against else {}
     for name, text in _texts(args.policies):
         if args.fix:
             text, mended = _fixed(name, text, chosen)
             fixed += mended
         documents, diagnostics = _linted(name, text, crds, args.cel_strict)
+        if old:
+            diagnostics += _changes(documents, old)
         found.add(name, text, len(documents), [d for d in diagnostics if chosen.tells(d)])
         bindings |= {
             str((d.value.get("metadata") or {}).get("name"))
@@ -164,6 +171,31 @@ def _linted(
     reporter = Reporter()
     documents = [d for d in load_documents(text, name, reporter) if is_policy(d.value)]
     return documents, [*reporter.diagnostics, *lint(documents, crds=crds, cel_strict=cel_strict)]
+
+
+def _policies_of(path: str) -> dict[tuple[str, str], Policy]:
+    """The policies of a file or folder by kind and key."""
+    from compiler.diagnostics import Reporter
+    from compiler.schema import read_policies
+    from runtime.cli import files
+
+    read, _, _ = files.read_policies([path])
+    policies, _ = read_policies([d for file in read for d in file.documents], Reporter())
+    return {(p.kind, p.key): p for p in policies}
+
+
+def _changes(documents: list[Document], old: dict[tuple[str, str], Policy]) -> list[Diagnostic]:
+    """What the policies of the documents change that may not change."""
+    from compiler.diagnostics import Reporter
+    from compiler.schema import read_policies
+    from compiler.schema.update_rules import check_update
+
+    policies, _ = read_policies(documents, Reporter())
+    reporter = Reporter()
+    for policy in policies:
+        if (before := old.get((policy.kind, policy.key))) is not None:
+            check_update(before, policy, reporter)
+    return reporter.diagnostics
 
 
 def _fixed(name: str, text: str, chosen: Chosen) -> tuple[str, int]:
