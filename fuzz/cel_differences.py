@@ -217,6 +217,13 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
         instead=_with_single_entries,
     ),
     Difference(
+        "bindings extension, cel.bind",
+        "after a macro that ends early the judge binds the element where it ended instead of the value",
+        expression=r"\.(all|exists)\(.*cel\.bind\(",
+        exact=True,
+        asked=_calls(r"cel\.bind\(", lambda head, given: f"[{given[1]}].map({given[0]}, {given[2]})[0]"),
+    ),
+    Difference(
         "strings extension, format",
         "the text of a double under %s: all its digits in cel-go, six in the judge",
         expression=r"%s.*\.format\(",

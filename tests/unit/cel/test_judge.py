@@ -75,6 +75,7 @@ def test_a_crash_is_counted_and_what_it_hid_is_compared(judge: Judge) -> None:
         "double(' 1')",
         "int(duration('1s'))",
         "'%s'.format([1.23456789])",
+        "[[1, 2, 3].exists(v, v == 1), cel.bind(v, i, v + 5) == 6]",
     ],
 )
 def test_a_known_difference_is_counted(judge: Judge, text: str) -> None:
