@@ -152,8 +152,13 @@ def lower_foreach(
         with b.nested() as loop:
             _elements(frame, entry, value, body, applied)
         b.emit(If(Op("is_err", (value,)), (error,), tuple(loop), entry.pointer))
-    b.ret_if(negate(Op("is_empty", (Local(broken),))), Op("o_error", (Local(broken),)), at)
-    b.ret_if(Local(applied), Op("o_pass_text", (Const(_PASSED),)), at)
+    ends = [
+        (negate(Op("is_empty", (Local(broken),))), Op("o_error", (Local(broken),))),
+        (Local(applied), Op("o_pass_text", (Const(_PASSED),))),
+    ]
+    # The reference tells of a list that cannot be evaluated only where no element was looked at.
+    for holds, outcome in reversed(ends) if frame.scope.quirks else ends:
+        b.ret_if(holds, outcome, at)
     b.ret(Op("o_none"), at)
 
 
@@ -180,7 +185,10 @@ def _scope(frame: RuleFrame, entry: ForEach, element: Expr, over: Local) -> None
     scoped = (Do(Op("put", (over, element), ("$resource",))), Do(Op("put", (over, TRUE), ("$scoped",))))
     other: tuple[Stmt, ...] = ()
     if entry.element_scope:
-        words = "failed to process foreach: cannot use elementScope=true for elements that are not maps, got type="
+        words = (
+            "failed to process foreach: cannot use elementScope=true foreach rules for elements that are not maps,"
+            " expected type=map got type="
+        )
         kind = as_text(Invoke("jmes.type", (element,)))
         other = (Return(Op("o_error", (concat(Const(words), kind),)), f"{at}/elementScope"),)
         frame.places.add(f"{at}/elementScope")
