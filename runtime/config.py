@@ -69,6 +69,9 @@ class Settings:
     URL); None means the Service. ``timeout`` is in seconds. ``exception_namespaces`` holds namespaces whose exceptions
     count for all, or ``*``; when empty, an exception counts for objects of its own namespace (decision 5).
     ``registry`` is put before images that name none; empty: they stay without; None: the usual one.
+    ``http_allow`` (URLs) and ``http_block`` (hosts and networks) limit which services context entries may call,
+    ``http_namespaced`` lets those of namespaced policies call at all; ``call_seconds``, ``call_bytes`` and
+    ``context_bytes`` limit a call, its answer, and what a rule may load.
     """
 
     names: Names = field(default_factory=Names)
@@ -94,6 +97,12 @@ class Settings:
     log_format: str = "text"
     verbosity: int = 2
     cel_strict: bool = False
+    http_allow: tuple[str, ...] = ()
+    http_block: tuple[str, ...] = ()
+    http_namespaced: bool = False
+    call_seconds: float = 30.0
+    call_bytes: int = 2_000_000
+    context_bytes: int = 2 << 20
     registry: str | None = None
 
     @property

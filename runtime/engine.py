@@ -16,7 +16,7 @@ from runtime.exceptions import KEY as EXCLUSIONS
 from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
 from runtime.properties import of_pod_security
 from runtime.request import Request
-from vm.host import CEL_NOT_MET, NOT_MET, PASSED, Meter, Outcome, Status
+from vm.host import CEL_NOT_MET, CONTEXT_LIMIT, NOT_MET, PASSED, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 from vm.values import Value
 
@@ -105,7 +105,7 @@ class EngineResponse:
 class Engine:
     """Stateless but for its set; make a new one (or call with another set) when policies change."""
 
-    __slots__ = ("exceptions", "fuel", "own_user", "policies", "registry")
+    __slots__ = ("context_limit", "exceptions", "fuel", "own_user", "policies", "registry")
 
     def __init__(
         self,
@@ -115,14 +115,17 @@ class Engine:
         exceptions: ExceptionScope = EVERYWHERE,
         registry: str | None = None,
         own_user: str = "",
+        context_limit: int = CONTEXT_LIMIT,
     ) -> None:
         """``registry`` is put before images that name none; empty: they stay without; None: the usual one.
 
         ``own_user`` is the user name of Thesmos itself: its requests set off no rule that works in the background,
         unless the rule says so (``skipBackgroundRequests: false``), lest rules set off one another for ever.
+        ``context_limit`` is what the context entries of a rule may come to, in bytes of JSON.
         """
         self.policies = policies
         self.fuel = fuel
+        self.context_limit = context_limit
         self.exceptions = exceptions
         self.registry = registry
         self.own_user = own_user
@@ -182,7 +185,7 @@ class Engine:
         root = request.root
         own = bool(request.rule_values)
         fuel = self.fuel
-        meter = Meter(fuel)
+        meter = Meter(fuel, context_limit=self.context_limit)
         for policy, plans in groups:
             keep = full or policy.emit_warning
             for plan in plans:
@@ -208,7 +211,8 @@ class Engine:
                         continue
                     if excluded and status is _FAIL:
                         more = excluded
-                        outcome = plan.run(plan.entry, {**root, EXCLUSIONS: more}, Meter(fuel))
+                        again = Meter(fuel, context_limit=self.context_limit)
+                        outcome = plan.run(plan.entry, {**root, EXCLUSIONS: more}, again)
                         status = outcome.status
                         if status is _PASS:
                             results.append(_exempt_result(plan, request, held))
@@ -238,7 +242,7 @@ class Engine:
         full: bool,
     ) -> Value:
         patched: Value = None
-        meter = Meter(self.fuel)
+        meter = Meter(self.fuel, context_limit=self.context_limit)
         for policy, plans in groups:
             for plan in plans:
                 meter.left = self.fuel
@@ -264,7 +268,7 @@ class Engine:
         return patched
 
     def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult]) -> None:
-        meter = Meter(self.fuel)
+        meter = Meter(self.fuel, context_limit=self.context_limit)
         own = bool(self.own_user) and request.username == self.own_user
         for policy, plans in groups:
             for plan in plans:
@@ -303,7 +307,8 @@ class Engine:
         root = old.root_of(plan.name)
         if excluded:
             root = {**root, EXCLUSIONS: excluded}
-        return bool(plan.run(plan.entry, root, Meter(self.fuel)).status is Status.FAIL)
+        meter = Meter(self.fuel, context_limit=self.context_limit)
+        return bool(plan.run(plan.entry, root, meter).status is Status.FAIL)
 
     def _add_images(self, request: Request) -> None:
         """Puts ``images`` into the root, unless values or an earlier evaluation have; absent when there is none."""

@@ -328,7 +328,9 @@ def compared(first: Run, second: Run, mismatches: Mismatches) -> Run:
     def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
         start, spent = meter.left, meter.spent
         answer = first(entry, root, meter)
-        other_meter = Meter(meter.limit, cost_limit=meter.cost_limit, budget=meter.budget)
+        other_meter = Meter(
+            meter.limit, cost_limit=meter.cost_limit, budget=meter.budget, context_limit=meter.context_limit
+        )
         other_meter.spent = spent
         other_meter.left = start
         other = second(entry, root, other_meter)

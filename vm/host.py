@@ -78,7 +78,14 @@ class Meter:
 
     __slots__ = ("budget", "context", "context_limit", "cost", "cost_limit", "depth", "left", "limit", "noted", "spent")
 
-    def __init__(self, limit: int = 1_000_000, *, cost_limit: int | None = None, budget: int | None = None) -> None:
+    def __init__(
+        self,
+        limit: int = 1_000_000,
+        *,
+        cost_limit: int | None = None,
+        budget: int | None = None,
+        context_limit: int = CONTEXT_LIMIT,
+    ) -> None:
         self.limit = limit
         self.left = limit
         self.cost = 0
@@ -88,7 +95,7 @@ class Meter:
         self.depth = 0
         """How many substitutions of texts formed at run time are under way inside one another."""
         self.context = 0
-        self.context_limit = CONTEXT_LIMIT
+        self.context_limit = context_limit
         """Bytes that the context entries of a rule come to, as JSON, and the most that they may."""
         self.noted: tuple[str, dict[str, str]] | None = None
         """The rule that last had properties for reports, and these properties."""

@@ -205,6 +205,7 @@ class _Entry:
     def or_default(self, found: Expr, fallback: Expr, words: Expr, *, also_null: bool = False) -> Expr:
         """The value found. An error falls back to the default, if there is one; for a query on the context null too."""
         local = self.b.let(found, "V", "found", self.at)
+        self.b.ret_if(Op("err_code", (local,), ("later",)), local, self.at)
         failed = Op("is_err", (local,))
         if isinstance(fallback, Const) and fallback.value is None:
             self.b.ret_if(failed, Invoke("ctx.failed", (local, words)), self.at)
@@ -246,7 +247,10 @@ class _Entry:
         if default is not None:
             # The default stands for the whole: the query is not applied to it. It does not hide that nobody was asked.
             self.b.ret_if(
-                all_of([Op("is_err", (answer,)), Op("not", (Op("err_code", (answer,), ("unsupplied",)),))]),
+                all_of(
+                    [Op("is_err", (answer,))]
+                    + [Op("not", (Op("err_code", (answer,), (code,)),)) for code in ("unsupplied", "later")]
+                ),
                 Invoke("ctx.sized", (Const(default), Const(self.name), Const(self.loop))),
                 self.at,
             )

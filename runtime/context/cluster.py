@@ -8,41 +8,34 @@ the words of the reference.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from runtime.context.apipath import PathError, split
+from runtime.context.global_live import GlobalContext
 from runtime.context.outside import config_map_value
 from runtime.context.services import Services
 from runtime.context.tenancy import asker
-from runtime.k8s.client import HttpKubeClient, KubeClient, Resource
+from runtime.k8s.client import KubeClient, Resource
 from runtime.k8s.errors import ApiProblem, Unreachable
 from vm.host import HostCall
 from vm.intrinsics.text import json_text
-from vm.values import MISSING, Err, Value
+from vm.values import Err, Value
 
 CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap")
 KEPT_SECONDS: Final = 1.0
 """How old a ConfigMap may be: a burst of requests asks for the same one."""
 _MAX_KEPT: Final = 256
 
-GlobalData = Callable[[str], Value]
-"""The data behind a global reference (``name`` or ``name.projection``); MISSING when there is no such entry."""
-
-
-def no_global_data(reference: str) -> Value:
-    """Of a process that keeps no global context."""
-    return MISSING
-
 
 class Answers:
     """``client`` asks the API server, ``services`` other ones; None: services are not called."""
 
-    def __init__(self, client: KubeClient, services: Services | None, global_data: GlobalData = no_global_data) -> None:
+    def __init__(self, client: KubeClient, services: Services | None) -> None:
         self._client = client
         self._services = services
-        self._global = global_data
+        self._global = GlobalContext(client, self._api_call)
         self._kept: dict[str, tuple[float, Value]] = {}
 
     async def ask(self, call: HostCall) -> Value:
@@ -53,9 +46,7 @@ class Answers:
             case "apicall":
                 return await self._api_call(call.payload, str(asker(call, "entry")))
             case "globalcontext":
-                name = str(call.payload.get("name"))
-                found = self._global(name)
-                return Err("host", f"failed to fetch entry key={name.partition('.')[0]}") if found is MISSING else found
+                return await self._global.read(str(call.payload.get("name")))
             case "imagedata":
                 reference = call.payload.get("reference")
                 return Err("host", f"failed to fetch image descriptor: {reference}, error: no registry is read")
@@ -81,8 +72,6 @@ class Answers:
             if self._services is None:
                 return Err("host", f"services are not called here (APICall {entry})")
             return await self._services.call(payload, entry)
-        if not isinstance(self._client, HttpKubeClient):
-            return Err("host", f"failed to {method} resource with raw url: {url}: the client takes no paths")
         begin = f"failed to {method} resource with raw url: {url}: "
         try:
             body = payload.get("data") or {} if method == "POST" else None

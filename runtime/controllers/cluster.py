@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from runtime.config import Settings
+from runtime.context.egress import Egress
+from runtime.context.services import Services
 from runtime.controllers.certs import CHECK_SECONDS, Certificates
 from runtime.controllers.crds import apply_crds, served
 from runtime.controllers.lookups import Lookups
@@ -91,7 +93,13 @@ class _Cluster:
         self._certificates = Certificates(client, settings.names, _hosts(settings))
         self._bindings = Bindings()
         self._live.roles = self._bindings.roles
-        self._live.ask = Lookups(client, self._known_discovery).ask
+        services = Services(
+            Egress.of(settings.http_allow, settings.http_block),
+            seconds=settings.call_seconds,
+            max_bytes=settings.call_bytes,
+        )
+        self._live.ask = Lookups(client, self._known_discovery, services).ask
+        self._live.services = settings.http_namespaced
         self._follow = asyncio.Event()
         self._discovery: Discovery | None = None
         self._discovered = 0.0

@@ -1,4 +1,5 @@
-"""Answers what rules ask of the cluster: reviews of access, parameters, namespaces that the watch has not told of yet.
+"""Answers what rules ask of the cluster: reviews of access, parameters, context entries, namespaces that the watch has
+not told of yet. ``services`` calls services for context entries; None: none are called.
 
 The webhook puts the questions (``runtime.host.settle``). Parameters are kept for a moment, since a burst of requests
 asks for the same ones; an answer that cannot be had is an ``Err``, never an empty one.
@@ -10,6 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from runtime.context.cluster import Answers
+from runtime.context.outside import CONTEXT_CALLS
+from runtime.context.services import Services
 from runtime.host import AUTHORIZE, NAMESPACE_CALL
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.discovery import Discovery
@@ -30,8 +34,14 @@ MAX_KEPT: Final = 1024
 class Lookups:
     """``discovery`` tells which resources the cluster has; with True it is asked anew."""
 
-    def __init__(self, client: KubeClient, discovery: Callable[[bool], Awaitable[Discovery]]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        discovery: Callable[[bool], Awaitable[Discovery]],
+        services: Services | None = None,
+    ) -> None:
         self._client = client
+        self._contexts = Answers(client, services)
         self._discovery = discovery
         self._kept: dict[tuple[str, str | None], tuple[float, Value]] = {}
 
@@ -42,6 +52,8 @@ class Lookups:
                 return await self._authorize(call.payload)
             if call.kind == PARAMS:
                 return await self._params(call)
+            if call.kind in CONTEXT_CALLS:
+                return await self._contexts.ask(call)
             if call.kind == NAMESPACE_CALL:
                 return await self._client.get(NAMESPACE, call.payload)
         except ApiProblem as problem:

@@ -209,7 +209,13 @@ class PolicyController:
         )
         named = self._settings.exception_namespaces
         scope = ExceptionScope(everywhere=False, namespaces=named)
-        return Engine(policies, exceptions=scope, registry=self._settings.registry, own_user=self._settings.names.user)
+        return Engine(
+            policies,
+            exceptions=scope,
+            registry=self._settings.registry,
+            own_user=self._settings.names.user,
+            context_limit=self._settings.context_bytes,
+        )
 
     def _count_change(self, entry: Entry, change: str) -> None:
         if entry.good is not None and entry.good.model is not None:

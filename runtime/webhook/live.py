@@ -15,7 +15,7 @@ from typing import Any, Final
 from runtime.decision import Decision, decide
 from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
 from runtime.host import KEY as HOST
-from runtime.host import NAMESPACE_CALL, Ask, Host
+from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
 from runtime.policyset import PolicySet
 from runtime.request import Request
 from vm.host import HostCall
@@ -79,12 +79,14 @@ class Live:
 
     ``namespaces`` are the Namespaces by name where they are known (a cluster), else it is None. ``roles`` answers with
     the roles and cluster roles bound to a user. ``ask`` answers what rules ask of the cluster; None: there is none.
+    ``services``: context entries of namespaced policies may call services.
     """
 
     snapshot: Snapshot | None = None
     namespaces: Mapping[str, Mapping[str, Any]] | None = None
     roles: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], tuple[str, ...]]] | None = None
     ask: Ask | None = None
+    services: bool = False
     observers: list[Observer] = field(default_factory=list)
 
     def swap(self, snapshot: Snapshot) -> None:
@@ -119,6 +121,8 @@ class Live:
         )
         if host is not None:
             made.root[HOST] = host
+            if self.services:
+                made.root[SERVICES] = True
         return made
 
     def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
@@ -131,6 +135,9 @@ class Live:
             return Decision(True)
         start = time.perf_counter()
         response = snapshot.engine(scope).evaluate(request, what, deadline=deadline)
+        host = request.root.get(HOST)
+        if isinstance(host, Table):
+            host.complete()
         seconds = time.perf_counter() - start
         decision = decide(response, force_ignore=snapshot.force_ignore)
         for observer in self.observers:

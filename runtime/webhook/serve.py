@@ -135,6 +135,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BOOL",
         help="false: images that name no registry stay without",
     )
+    contexts = parser.add_argument_group("contexts of policies")
+    contexts.add_argument(
+        "--http-allowlist", "--httpAllowlist", dest="http_allow", action="append", default=[], metavar="URLS",
+        help="services that may be called, by URL prefix (default: every one that is not blocked)",
+    )  # fmt: skip
+    contexts.add_argument(
+        "--http-blocklist", "--httpBlocklist", dest="http_block", action="append", default=[], metavar="HOSTS",
+        help="hosts and networks that may not be called, beside loopback, link-local and metadata addresses",
+    )  # fmt: skip
+    contexts.add_argument(
+        "--allow-http-in-namespaced-policies", "--allowHTTPInNamespacedPolicies", dest="http_namespaced",
+        nargs="?", const=True, default=False, type=_boolean, metavar="BOOL",
+        help="let namespaced policies call services",
+    )  # fmt: skip
+    contexts.add_argument(
+        "--api-call-timeout", "--apiCallTimeout", dest="call_seconds", type=_seconds, default=30.0, metavar="S",
+        help="how long a call may take (30s)",
+    )  # fmt: skip
+    contexts.add_argument(
+        "--max-api-call-response-length", "--maxAPICallResponseLength", dest="call_bytes", type=_bytes,
+        default=2_000_000, metavar="N", help="how many bytes the answer of a service may have",
+    )  # fmt: skip
+    contexts.add_argument(
+        "--max-context-size", dest="context_bytes", type=_bytes, default=2 << 20, metavar="N",
+        help="how many bytes of JSON the context of a rule may come to",
+    )  # fmt: skip
     logs = parser.add_argument_group("log")
     logs.add_argument(
         "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
@@ -171,7 +197,19 @@ def settings_of(args: argparse.Namespace) -> Settings:
         verbosity=args.verbosity,
         cel_strict=args.cel_strict,
         registry=args.registry if args.registry_mutation else "",
+        http_allow=tuple(args.http_allow),
+        http_block=tuple(args.http_block),
+        http_namespaced=args.http_namespaced,
+        call_seconds=args.call_seconds,
+        call_bytes=args.call_bytes,
+        context_bytes=args.context_bytes,
     )
+    from runtime.context.egress import Egress, EgressError
+
+    try:
+        Egress.of(settings.http_allow, settings.http_block)
+    except EgressError as problem:
+        raise ServeProblem(f"services that may be called: {problem}") from None
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
         raise ServeProblem("--bundle and --policies are for serving without a cluster, leave out --kubeconfig")
@@ -348,6 +386,19 @@ def _timeout(text: str) -> int:
     if text.isdigit() and 1 <= int(text) <= MAXIMUM_TIMEOUT:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 1 to {MAXIMUM_TIMEOUT}")
+
+
+def _seconds(text: str) -> float:
+    plain = text.removesuffix("s")
+    if plain.replace(".", "", 1).isdigit() and float(plain) > 0:
+        return float(plain)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds such as 30s")
+
+
+def _bytes(text: str) -> int:
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
 
 
 def _boolean(text: str) -> bool:

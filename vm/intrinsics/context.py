@@ -47,7 +47,7 @@ def untold(query: str, root: dict[str, Any]) -> Err | None:
 
 def failed(v: Value, words: str) -> Value:
     """The value; an error as that of a context entry, which no operator of a query takes for a missing key."""
-    if type(v) is not Err or v.code in ("fuel", "pending"):
+    if type(v) is not Err or v.code in ("fuel", "pending", "later"):
         return v
     if v.code == "unsupplied":
         # The reference does not know such an entry at all: there it is a key that is missing.
@@ -57,7 +57,7 @@ def failed(v: Value, words: str) -> Value:
 
 def queried(v: Value) -> Value:
     """The value of a query on the context; an error that is not that of an entry gets the words of a failed query."""
-    if type(v) is not Err or v.code in ("context", "syntax", "fuel", "pending"):
+    if type(v) is not Err or v.code in ("context", "syntax", "fuel", "pending", "later"):
         return v
     return Err(v.code, f"JMESPath query failed: {v.text}")
 

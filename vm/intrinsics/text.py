@@ -209,7 +209,7 @@ def resolved(v: Value, variable: str, path: str, operation: Value) -> Value:
 
     On DELETE the words name the old object, since there the text of a variable is changed so (semantics §6.4).
     """
-    if type(v) is not Err or v.code in ("fuel", "substitution", "pending"):
+    if type(v) is not Err or v.code in ("fuel", "substitution", "pending", "later"):
         return v
     if operation == "DELETE":
         variable = variable.replace("request.object", "request.oldObject")

@@ -19,6 +19,7 @@ class FakeApi:
         self.objects: dict[str, dict[Key, Object]] = {}
         self.calls: list[tuple[str, str, str]] = []
         self.fail_next: list[Exception] = []
+        self.answers: dict[tuple[str, str], Any] = {}
         self._version = 0
         self._oldest = 0
         self._log: list[tuple[int, str, str, Object]] = []
@@ -104,6 +105,16 @@ class FakeApi:
         self._enter("delete", resource, name)
         if (namespace, name) in self.objects.get(resource.plural, {}):
             self.remove(resource, name, namespace)
+
+    async def raw(self, method: str, path: str, body: Any = None) -> Any:
+        """Answers by ``answers``, a map of methods and paths."""
+        self.calls.append((method, path, ""))
+        if self.fail_next:
+            raise self.fail_next.pop(0)
+        try:
+            return copy.deepcopy(self.answers[method, path])
+        except KeyError:
+            raise ApiMissing(404, "NotFound", "the server could not find the requested resource") from None
 
     async def watch(self, resource: Resource, resource_version: str, namespace: str = "") -> AsyncIterator[Object]:
         self._enter("watch", resource)
