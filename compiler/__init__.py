@@ -24,11 +24,13 @@ class Options:
     """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``cel_strict`` reads CEL as the API
     server does, where quantities are texts; ``strip`` leaves out the debug section; ``observer`` is told of the module
     after each pass. Neither it nor ``sign`` changes the code. ``crds`` are CustomResourceDefinitions, as JSON, whose
-    kinds are known beside those of Kubernetes."""
+    kinds are known beside those of Kubernetes. ``quirks`` ``"kyverno"`` gives the reference's answers where it is
+    wrong and Thesmos is not, but for what keeps namespaces apart."""
 
     level: int = 2
     strict: bool = False
     cel_strict: bool = False
+    quirks: str = ""
     strip: bool = False
     sign: Signer | None = None
     observer: Observer | None = field(default=None, compare=False)
@@ -37,7 +39,11 @@ class Options:
     @property
     def fingerprint(self) -> str:
         """What of the options the code depends on, as the bundle's header tells it."""
-        plain = f"O{self.level} cel-strict" if self.cel_strict else f"O{self.level}"
+        plain = f"O{self.level}"
+        if self.cel_strict:
+            plain += " cel-strict"
+        if self.quirks:
+            plain += f" quirks={self.quirks}"
         if not self.crds:
             return plain
         from hashlib import sha256

@@ -49,7 +49,18 @@ class Compilation:
         if self.reporter.failed:
             return self.result(None)
         with self.stage("lower"):
-            module = lower(policies, exceptions, self.reporter, self.schemas, cel_strict=self.options.cel_strict)
+            module = lower(
+                policies,
+                exceptions,
+                self.reporter,
+                self.schemas,
+                cel_strict=self.options.cel_strict,
+                quirks=bool(self.options.quirks),
+            )
+            if self.options.quirks:
+                from compiler.passes.kyverno import as_kyverno
+
+                module = as_kyverno(module)
         if self.reporter.failed:
             return self.result(None)
         try:

@@ -68,10 +68,11 @@ def lower(
     schemas: Schemas | None = None,
     *,
     cel_strict: bool = False,
+    quirks: bool = False,
 ) -> ir.Module:
     """The IR of policies and exceptions, unoptimised. Errors in variables, patterns, patches and expressions go to the
     reporter. ``schemas`` are the kinds that are known (the built-in ones); ``cel_strict`` is plain CEL, where
-    quantities are texts."""
+    quantities are texts; with ``quirks`` loops answer as the reference (see :mod:`compiler.passes.kyverno`)."""
     schemas = schemas if schemas is not None else provider()
     functions: list[ir.Function] = []
     spans: dict[tuple[int, str], tuple[str, int, int]] = {}
@@ -84,6 +85,7 @@ def lower(
             told = reporter if rule.origin == "policy" and not (policy.native and rule.index) else None
             frame = frame_of(policy, index, rule, f"p{index}.r{number}", told)
             frame.scope.functions = functions
+            frame.scope.quirks = quirks
             functions.append(_entry(frame, functions, schemas, cel_strict))
             rules.append(_rule(policy, rule, frame.builder.name))
             for pointer in sorted(frame.places):

@@ -32,7 +32,7 @@ def check_update(old: Policy, new: Policy, reporter: Reporter) -> None:
     fewer = len(before) > len(after)
     odd = [r for key, r in rests.items() if key not in known] if fewer else []
     gone = [r for key, r in known.items() if key not in rests] if not fewer else []
-    changed = odd or [_closest(r, after) for r in gone]
+    changed: list[Rule | None] = [*odd] or [_closest(r, after) for r in gone]
     for rule in changed:
         reporter.error(
             "T1411",

@@ -66,6 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="objects that rules with targets may change, beside those of --cluster-dump",
     )  # fmt: skip
     given.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    given.add_argument(
+        "--quirks", choices=("kyverno",), default="", help="give Kyverno's answers where they are known to be wrong"
+    )
     add_crd_flag(given)
     given.add_argument(
         "--cluster-dump", action="append", default=[], metavar="PATH",
@@ -223,6 +226,7 @@ def load(args: argparse.Namespace) -> Policies:
             tier=args.tier,
             at_once=True,
             cel_strict=args.cel_strict,
+            quirks=args.quirks,
             crds=read_crds(args.crds),
         )
     except (BundleError, VerifyError) as error:

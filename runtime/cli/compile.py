@@ -33,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-O", dest="level", type=int, choices=(0, 1, 2), default=2, help="optimisation level")
     parser.add_argument("--strict", action="store_true", help="make errors of warnings")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    parser.add_argument(
+        "--quirks", choices=("kyverno",), default="", help="give Kyverno's answers where they are known to be wrong"
+    )
     add_crd_flag(parser)
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="print the IR after this pass"
@@ -68,6 +71,7 @@ def run(args: argparse.Namespace) -> int:
                 level=args.level,
                 strict=args.strict,
                 cel_strict=args.cel_strict,
+                quirks=args.quirks,
                 strip=args.strip,
                 sign=signer,
                 observer=observer,

@@ -96,6 +96,7 @@ class Machine:
     tier: Tier = "2"
     level: int = 2
     cel_strict: bool = False
+    quirks: str = ""
     crds: tuple[dict[str, Any], ...] = ()
 
     def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
@@ -105,6 +106,7 @@ class Machine:
             tier=self.tier,
             level=self.level,
             cel_strict=self.cel_strict,
+            quirks=self.quirks,
             crds=self.crds,
         )
 
@@ -179,6 +181,7 @@ def load_policies(
     level: int = 2,
     at_once: bool = False,
     cel_strict: bool = False,
+    quirks: str = "",
     crds: tuple[dict[str, Any], ...] = (),
 ) -> Policies:
     """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
@@ -187,7 +190,7 @@ def load_policies(
     """
     from compiler import Options
 
-    options = Options(level=level, cel_strict=cel_strict, crds=crds)
+    options = Options(level=level, cel_strict=cel_strict, quirks=quirks, crds=crds)
     fingerprint = options.fingerprint
     parts = list(bundles)
     refused: list[Refused] = []

@@ -45,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--require-tests", action="store_true", help="fail when no test is found")
     parser.add_argument("--strict", action="store_true", help="a rule without a response passes only an expected skip")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    parser.add_argument(
+        "--quirks", choices=("kyverno",), default="", help="give Kyverno's answers where they are known to be wrong"
+    )
     add_crd_flag(parser)
     parser.add_argument("--remove-color", action="store_true", help="print no colours")
     parser.add_argument(
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
             raise Problem(f"no {args.file_name} found, and --require-tests asks for one")
         print("No test yamls available")
         return 0
-    machine = Machine(args.tier, cel_strict=args.cel_strict, crds=read_crds(args.crds))
+    machine = Machine(args.tier, cel_strict=args.cel_strict, quirks=args.quirks, crds=read_crds(args.crds))
     runs = []
     problems: list[Problem] = []
     for document in documents:

@@ -22,25 +22,25 @@ class Refused(Exception):
     """The compiler does not accept the policies."""
 
 
-def compiled(policies: list[dict[str, Any]], level: int = 2) -> CompileResult:
+def compiled(policies: list[dict[str, Any]], level: int = 2, quirks: str = "") -> CompileResult:
     """Documents through YAML text, as a user would give them."""
     text = "\n---\n".join(json.dumps(p) for p in policies)
     reporter = Reporter()
     documents = load_documents(text, "case.yaml", reporter)
-    return compile_policies(documents, options=Options(level=level))
+    return compile_policies(documents, options=Options(level=level, quirks=quirks))
 
 
 @lru_cache(maxsize=64)
-def _bundle(text: str, level: int) -> bytes:
-    result = compiled(json.loads(text), level)
+def _bundle(text: str, level: int, quirks: str) -> bytes:
+    result = compiled(json.loads(text), level, quirks)
     if result.bundle is None:
         raise Refused("; ".join(f"{d.code} {d.message}" for d in result.diagnostics))
     return result.bundle
 
 
 @lru_cache(maxsize=64)
-def _loaded(text: str, level: int, tier: Tier) -> PolicySet:
-    return PolicySet.load(_bundle(text, level), tier=tier)
+def _loaded(text: str, level: int, tier: Tier, quirks: str = "") -> PolicySet:
+    return PolicySet.load(_bundle(text, level, quirks), tier=tier)
 
 
 def run_product(
@@ -56,9 +56,10 @@ def run_product(
     values: dict[str, Any] | None = None,
     params: tuple[dict[str, Any], ...] = (),
     namespace_object: dict[str, Any] | None = None,
+    quirks: str = "",
 ) -> list[Result]:
     """Mutations, then validations of what they made. Raises :class:`Refused`."""
-    engine = Engine(_loaded(json.dumps(policies), level, tier))
+    engine = Engine(_loaded(json.dumps(policies), level, tier, quirks))
     request = Request.from_resource(
         resource,
         operation,

@@ -14,6 +14,7 @@ A file has ``note``, the policy, and ``cases``::
       values: {name: value}              # context variables
       params: [objects]                  # what CEL rules may see as params
       namespaceObject: {...}             # the Namespace; without it its name and labels
+      kyverno: {rule: fail}              # what --quirks=kyverno answers, in the form of expect
       expect: {rule: pass}               # status, or {status, message, patched}
 
 ``rule`` stands for a ClusterPolicy ``case`` with that one rule, named ``r`` and matching Pods where it does not say.
@@ -52,6 +53,7 @@ class Case:
     values: dict[str, Any] = field(default_factory=dict)
     params: tuple[dict[str, Any], ...] = ()
     namespace_object: dict[str, Any] | None = None
+    kyverno: dict[str, Expected] | None = None
 
 
 class _Loader(yaml.CSafeLoader):
@@ -85,6 +87,7 @@ def cases() -> Iterator[Case]:
                 values=case.get("values") or {},
                 params=tuple(case.get("params") or ()),
                 namespace_object=case.get("namespaceObject"),
+                kyverno={r: expected(w) for r, w in case["kyverno"].items()} if "kyverno" in case else None,
             )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cases.engines import run_product
-from tests.cases.loading import Case, cases
+from tests.cases.loading import Case, Expected, cases
 from tests.reference import Result, evaluate
 from tests.reference.query import equal
 
@@ -32,7 +32,7 @@ def by_reference(case: Case) -> list[Result]:
     )
 
 
-def by_product(level: int, tier: Any) -> Callable[[Case], list[Result]]:
+def by_product(level: int, tier: Any, quirks: str = "") -> Callable[[Case], list[Result]]:
     def run(case: Case) -> list[Result]:
         return run_product(
             case.policies,
@@ -46,6 +46,7 @@ def by_product(level: int, tier: Any) -> Callable[[Case], list[Result]]:
             values=case.values,
             params=case.params,
             namespace_object=case.namespace_object,
+            quirks=quirks,
         )
 
     return run
@@ -77,9 +78,22 @@ def test_case(case: Case, engine: str) -> None:
     before = copy.deepcopy((case.resource, case.old))
     results = ENGINES[engine](case)
     assert equal(list(before), [case.resource, case.old]), "the evaluation changed its input"
-    assert {r.rule: r.status for r in results} == {rule: e.status for rule, e in case.expect.items()}, results
+    _as_expected(results, case.expect)
+
+
+@pytest.mark.parametrize("tier", ["1", "2"])
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.id) for c in CASES if c.kyverno is not None])
+def test_with_the_quirks_of_kyverno(case: Case, tier: str) -> None:
+    assert case.kyverno is not None
+    assert case.kyverno != case.expect
+    for level in (0, 2):
+        _as_expected(by_product(level, tier, "kyverno")(case), case.kyverno)
+
+
+def _as_expected(results: list[Result], expect: dict[str, Expected]) -> None:
+    assert {r.rule: r.status for r in results} == {rule: e.status for rule, e in expect.items()}, results
     for result in results:
-        want = case.expect[result.rule]
+        want = expect[result.rule]
         if want.message is not None:
             assert result.message == want.message
         if want.patched is not None:

@@ -54,6 +54,18 @@ def not_equals(key: Value, value: Value) -> bool:
     return key is not None and not equals(key, value)
 
 
+def equals_kyverno(key: Value, value: Value) -> bool:
+    """``Equals`` as the reference has it: a text that is no duration equals no number."""
+    if type(key) is str and type(value) in _NUMBERS and _durations(key, value) is None:
+        return False
+    return equals(key, value)
+
+
+def not_equals_kyverno(key: Value, value: Value) -> bool:
+    """``NotEquals`` as the reference has it."""
+    return key is not None and not equals_kyverno(key, value)
+
+
 def greater(key: Value, value: Value) -> bool:
     """``GreaterThan``."""
     return _ordered(key, value, lambda sign: sign > 0)

@@ -195,6 +195,13 @@ def semver_compare(version: Value, wanted: Value) -> Value:
     return any(all(_holds(v, op, w) for op, w in term) for term in terms)
 
 
+def semver_compare_kyverno(version: Value, wanted: Value) -> Value:
+    """:func:`semver_compare` as the reference has it: a text that is no full version counts as 0.0.0."""
+    if type(version) is str and _version(version) is None:
+        version = "0.0.0"
+    return semver_compare(version, wanted)
+
+
 @lru_cache(maxsize=256)
 def _range(text: str) -> tuple[tuple[tuple[str, _Version], ...], ...] | None:
     out: list[tuple[tuple[str, _Version], ...]] = []

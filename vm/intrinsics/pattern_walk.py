@@ -43,10 +43,14 @@ def parse_anchor(key: str) -> tuple[str, str] | None:
 def walk(imports: Imports, meter: Meter, resource: Value, pattern: Value) -> Value:
     """Null when the resource satisfies the pattern, else an ``Err`` (see the module). An ``Err`` operand is the
     result."""
+    return finished(Walker(imports.pattern, meter), resource, pattern)
+
+
+def finished(walker: Walker, resource: Value, pattern: Value) -> Value:
+    """What a fresh walker answers of a resource and a pattern."""
     for operand in (pattern, resource):
         if type(operand) is Err:
             return operand
-    walker = _Walker(imports.pattern, meter)
     end = walker.element(None if resource is MISSING else resource, pattern, "/", 0, False)
     if end is None:
         return None
@@ -57,7 +61,7 @@ def walk(imports: Imports, meter: Meter, resource: Value, pattern: Value) -> Val
     return Err(end.code, end.text, end.path)
 
 
-class _End:
+class End:
     """Why a walk ended early. ``direct`` tells an anchor's error from one that a list has gathered of its elements."""
 
     __slots__ = ("code", "direct", "path", "text")
@@ -69,7 +73,9 @@ class _End:
         self.direct = direct
 
 
-class _Walker:
+class Walker:
+    """One walk: what it has seen of the keys of anchors, and what reads texts of patterns."""
+
     __slots__ = ("_compile", "_meter", "_seen")
 
     def __init__(self, compile_pattern: Callable[[str], Any], meter: Meter) -> None:
@@ -82,15 +88,15 @@ class _Walker:
         mismatch then counts as an execution error)."""
         return not all(self._seen.values())
 
-    def element(self, resource: Value, pattern: Value, path: str, depth: int, equality: bool) -> _End | None:
+    def element(self, resource: Value, pattern: Value, path: str, depth: int, equality: bool) -> End | None:
         """``equality``: the value stands under ``=( )``, where an empty list passes."""
         self._meter.charge(2)
         if depth > MAX_DEPTH:
-            return _End("pattern", "pattern is nested too deeply", path)
+            return End("pattern", "pattern is nested too deeply", path)
         if type(pattern) is dict:
             if type(resource) is not dict:
                 found = f"Expected {go_type(pattern)}, found {go_type(resource)}"
-                return _End("mismatch", f"pattern and resource have different structures. Path: {path}. {found}", path)
+                return End("mismatch", f"pattern and resource have different structures. Path: {path}. {found}", path)
             return self._map(resource, pattern, path, depth)
         if type(pattern) is list:
             if type(resource) is not list:
@@ -98,7 +104,7 @@ class _Walker:
             return self._list(resource, pattern, path, depth, equality)
         return self._leaf(resource, pattern, path, equality)
 
-    def _leaf(self, resource: Value, pattern: Value, path: str, equality: bool) -> _End | None:
+    def _leaf(self, resource: Value, pattern: Value, path: str, equality: bool) -> End | None:
         holds = self._predicate(pattern)
         if type(resource) is list:
             self._meter.charge(len(resource))
@@ -107,15 +113,15 @@ class _Walker:
                 return None
             if resource and all(map(holds, resource)):
                 return None
-            return _unequal(resource or None, pattern, path)
-        return None if holds(resource) else _unequal(resource, pattern, path)
+            return unequal(resource or None, pattern, path)
+        return None if holds(resource) else unequal(resource, pattern, path)
 
     def _predicate(self, pattern: Value) -> Predicate:
         if type(pattern) is str:
             return _text_predicate(self._compile, pattern)
         return compile_matcher(ScalarPattern(pattern))
 
-    def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str, depth: int) -> _End | None:
+    def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str, depth: int) -> End | None:
         plan = _plan(tuple(pattern))
         for key, name in plan.noted:
             self._seen[key] = self._seen.get(key, False) or name in resource
@@ -138,8 +144,8 @@ class _Walker:
 
     def _anchors(
         self, plan: _Plan, resource: dict[str, Any], pattern: dict[str, Any], path: str, depth: int
-    ) -> _End | None:
-        skips: list[_End] = []
+    ) -> End | None:
+        skips: list[End] = []
         applied, direct = 0, False
         for key, modifier, name in plan.anchored:
             end = self._anchored(modifier, name, resource, pattern[key], path, depth)
@@ -152,54 +158,54 @@ class _Walker:
                 return end
         return _gather(skips, path, direct) if skips and (direct or not applied) else None
 
-    def _plain(self, key: str, value: Value, pattern: Value, path: str, depth: int) -> _End | None:
+    def _plain(self, key: str, value: Value, pattern: Value, path: str, depth: int) -> End | None:
         if pattern == "*" and type(pattern) is str:
-            return None if value is not None else _End("mismatch", f"{path}/{key} not found", path)
+            return None if value is not None else End("mismatch", f"{path}/{key} not found", path)
         return self.element(value, pattern, f"{path}{key}/", depth + 1, False)
 
     def _anchored(
         self, modifier: str, key: str, resource: dict[str, Any], pattern: Value, path: str, depth: int
-    ) -> _End | None:
+    ) -> End | None:
         here = f"{path}{key}/"
         present = key in resource
         match modifier:
             case "":
                 if not present:
                     text = "conditional anchor key doesn't exist in the resource"
-                    return _End("conditional", _CONDITIONAL + text, here)
+                    return End("conditional", _CONDITIONAL + text, here)
                 end = self.element(resource[key], pattern, here, depth + 1, False)
-                return None if end is None else _End("conditional", _CONDITIONAL + end.text, end.path)
+                return None if end is None else End("conditional", _CONDITIONAL + end.text, end.path)
             case "<":
                 end = self.element(resource[key], pattern, here, depth + 1, False) if present else None
-                return None if end is None else _End("global", _GLOBAL + end.text, end.path)
+                return None if end is None else End("global", _GLOBAL + end.text, end.path)
             case "=":
                 return self.element(resource[key], pattern, here, depth + 1, True) if present else None
             case "X":
                 text = f"negation anchor matched in resource: {here} is not allowed"
-                return _End("negation", text, here) if present else None
+                return End("negation", text, here) if present else None
         return self._exists(resource[key], pattern, here, depth) if present else None
 
-    def _exists(self, resource: Value, pattern: Value, path: str, depth: int) -> _End | None:
+    def _exists(self, resource: Value, pattern: Value, path: str, depth: int) -> End | None:
         if type(resource) is not list:
             rule = "Existence ^ () anchor can be used only on list/array type resource"
-            return _End("pattern", f"invalid resource type {go_type(resource)}: {rule}", path)
+            return End("pattern", f"invalid resource type {go_type(resource)}: {rule}", path)
         if type(pattern) is not list:
             rule = "Pattern has to be of list to compare against resource"
-            return _End("pattern", f"invalid pattern type {go_type(pattern)}: {rule}", path)
+            return End("pattern", f"invalid pattern type {go_type(pattern)}: {rule}", path)
         for wanted in pattern:
             if type(wanted) is not dict:
                 rule = "Pattern has to be of type map to compare against items in resource"
-                return _End("pattern", f"invalid pattern type {go_type(pattern)}: {rule}", path)
+                return End("pattern", f"invalid pattern type {go_type(pattern)}: {rule}", path)
             for i, item in enumerate(resource):
                 if self.element(item, wanted, f"{path}{i}/", depth + 1, False) is None:
                     break
             else:
-                return _End("mismatch", f"existence anchor validation failed at path {path}", path)
+                return End("mismatch", f"existence anchor validation failed at path {path}", path)
         return None
 
-    def _list(self, resource: list[Any], pattern: list[Any], path: str, depth: int, equality: bool) -> _End | None:
+    def _list(self, resource: list[Any], pattern: list[Any], path: str, depth: int, equality: bool) -> End | None:
         if not pattern:
-            return _End("pattern", "pattern Array empty", path)
+            return End("pattern", "pattern Array empty", path)
         first = pattern[0]
         if type(first) is dict:
             maps = [p for p in pattern if type(p) is dict]
@@ -212,11 +218,11 @@ class _Walker:
             return self._leaf(resource, first, path, equality)
         if len(resource) < len(pattern):
             lengths = f"resource Array len is {len(resource)} and pattern Array len is {len(pattern)}"
-            return _End("pattern", f"validate Array failed, array length mismatch, {lengths}", "")
+            return End("pattern", f"validate Array failed, array length mismatch, {lengths}", "")
         pairs = list(zip(resource, pattern, strict=False))
         return self._apply(pairs, path, depth)[0]
 
-    def _each_map(self, resource: list[Any], maps: list[Any], path: str, depth: int) -> _End | None:
+    def _each_map(self, resource: list[Any], maps: list[Any], path: str, depth: int) -> End | None:
         skips = []
         applied = not resource
         for wanted in maps:
@@ -229,7 +235,7 @@ class _Walker:
                 return end
         return skips[0] if skips and not applied else None
 
-    def _apply(self, pairs: list[tuple[Value, Value]], path: str, depth: int) -> tuple[_End | None, bool]:
+    def _apply(self, pairs: list[tuple[Value, Value]], path: str, depth: int) -> tuple[End | None, bool]:
         """Each pair in turn: skipped ones are set aside, the first failing one ends it. Also whether any pair
         applied."""
         skips = []
@@ -358,20 +364,20 @@ def has_anchors(pattern: Value) -> bool:
     return False
 
 
-def _gather(skips: list[_End], path: str, direct: bool = False) -> _End:
-    return _End(skips[0].code, "; ".join(skip.text for skip in skips), path, direct)
+def _gather(skips: list[End], path: str, direct: bool = False) -> End:
+    return End(skips[0].code, "; ".join(skip.text for skip in skips), path, direct)
 
 
-def _overlay(path: str) -> _End:
+def _overlay(path: str) -> End:
     text = f"validation rule failed at path {path}, resource does not satisfy the expected overlay pattern"
-    return _End("mismatch", text, path)
+    return End("mismatch", text, path)
 
 
-def _unequal(resource: Value, pattern: Value, path: str) -> _End:
+def unequal(resource: Value, pattern: Value, path: str) -> End:
     from vm.intrinsics.text import go_value
 
     text = f"resource value '{go_value(resource)}' does not match '{go_value(pattern)}' at path {path}"
-    return _End("mismatch", text, path)
+    return End("mismatch", text, path)
 
 
 def go_type(value: Value) -> str:

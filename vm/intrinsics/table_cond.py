@@ -42,6 +42,18 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         fuel=3,
         sized=(0, 1),
     ),
+    *(
+        Intrinsic(
+            f"cond.{name}_kyverno",
+            ("V", "V"),
+            "B",
+            f"{_BODY}{name}_kyverno",
+            f"cond.{name} as the reference has it: a text never equals a number (--quirks=kyverno)",
+            fuel=3,
+            sized=(0, 1),
+        )
+        for name in ("equals", "not_equals")
+    ),
     # What these read is bounded: no number, duration or version is longer than 256 characters.
     *(Intrinsic(f"cond.{name}", ("V", "V"), "B", _BODY + name, doc, fuel=4) for name, doc in _NUMERIC),
     *(

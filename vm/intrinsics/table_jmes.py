@@ -98,6 +98,7 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
     _i("sha256", 1, "text:sha256", "SHA-256 in hex", 8, (0,)),
     _i("path_canonicalize", 1, "text:path_canonicalize", "a path without '.', '..' and '//'", 4, (0,)),
     _i("semver_compare", 2, "text:semver_compare", "whether a version is in a range", 8, (1,)),
+    _i("semver_compare_kyverno", 2, "text:semver_compare_kyverno", "with 0.0.0 for what is no version", 8, (1,)),
     # Data
     _i("items", 3, "data:items", "pairs of a map or list as maps with two keys", 4, (0, 0)),
     _i("object_from_lists", 2, "data:object_from_lists", "a map of keys and values", 4, (0,)),

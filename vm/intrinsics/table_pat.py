@@ -21,6 +21,16 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         dynamic=True,
     ),
     Intrinsic(
+        "pat.walk_kyverno",
+        ("V", "V"),
+        "V",
+        "vm.intrinsics.pattern_kyverno:walk",
+        "pat.walk with the answers of the reference where it differs (--quirks=kyverno)",
+        fuel=4,
+        metered=True,
+        dynamic=True,
+    ),
+    Intrinsic(
         "pat.document",
         ("S",),
         "V",

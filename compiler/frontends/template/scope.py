@@ -35,7 +35,7 @@ class Scope:
     ``standard`` chooses plain JMESPath functions where the policy dialect replaces them (``sum``).
     ``entries`` are the context entries that queries here may trigger, in the order in which they are declared; of two
     of one name the later is the value. ``functions`` receives the functions that are made on the way. ``here`` is the
-    object that ``{{ @ }}`` looks into.
+    object that ``{{ @ }}`` looks into. ``quirks``: what is lowered answers as the reference where that is wrong.
     """
 
     builder: FunctionBuilder
@@ -47,6 +47,7 @@ class Scope:
     standard: bool = False
     entries: tuple[Entry, ...] = ()
     functions: list[Function] = field(default_factory=list)
+    quirks: bool = False
     here: str = "request.object"
 
     def inside(self, builder: FunctionBuilder) -> Scope:

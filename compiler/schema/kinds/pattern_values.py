@@ -83,7 +83,7 @@ def shown(value: Any) -> str:
 
 
 def contradiction(pattern: Any) -> str:
-    """Why no amount meets a scalar pattern (``>10 & <5``); empty when some may, and for what is about texts: a text that
+    """Why no amount meets a scalar pattern (``>10 & <5``); empty when some may, and for what is about texts: one that
     is the whole pattern meets it, so that ``a & b`` may be meant."""
     if not isinstance(pattern, str) or not is_constant(pattern):
         return ""
