@@ -11,6 +11,7 @@ from dataclasses import replace
 from compiler.ir.check import callees
 from compiler.ir.ops import (
     Break,
+    Do,
     Each,
     EachPair,
     Expr,
@@ -19,6 +20,7 @@ from compiler.ir.ops import (
     Local,
     Module,
     Next,
+    Op,
     Return,
     Set,
     Stmt,
@@ -38,7 +40,25 @@ def dead_code(m: Module) -> Module:
             live.add(name)
             open_ += callees(by_name[name])
     kept = tuple(fn for fn in m.functions if fn.name in live)
-    return m if len(kept) == len(m.functions) else replace(m, functions=kept)
+    if len(kept) == len(m.functions):
+        return m
+    return map_functions(replace(m, functions=kept), lambda fn: _without_resets(fn, live))
+
+
+def _without_resets(fn: Function, live: set[str]) -> Function:
+    """A cell that nobody reads is gone, so there is nothing to forget at the start of an element."""
+
+    def body(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(s for s in stmts if not _is_reset(s, live))
+
+    return rewrite_function(fn, _same, body)
+
+
+def _is_reset(stmt: Stmt, live: set[str]) -> bool:
+    match stmt:
+        case Do(Op("reset", (), (name,))):
+            return name not in live
+    return False
 
 
 def _function(fn: Function) -> Function:
