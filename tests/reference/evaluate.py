@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.reference.autogen import computed_rules
+from tests.reference.cel_rule import cel_rule
 from tests.reference.conditions import ConditionError, holds
 from tests.reference.context import Context
 from tests.reference.exceptions import Excepted, exceptions_for
@@ -60,6 +61,7 @@ def evaluate(
     subresource: str = "",
     existed: bool = True,
     kind: tuple[str, str, str] | None = None,
+    namespace_object: dict[str, Any] | None = None,
 ) -> list[Result]:
     """All results of the policies (exceptions may be among the documents) for one resource.
 
@@ -72,7 +74,17 @@ def evaluate(
     ready = policies if isinstance(policies, Prepared) else prepared(policies)
     world = world or World()
     run = _Run(
-        operation, old, user, namespace_labels, context or {}, ready.exceptions, world, subresource, existed, kind
+        operation,
+        old,
+        user,
+        namespace_labels,
+        context or {},
+        ready.exceptions,
+        world,
+        subresource,
+        existed,
+        kind,
+        namespace_object,
     )
     results: list[Result] = []
     for phase in phases:
@@ -140,6 +152,7 @@ class _Run:
     subresource: str
     existed: bool
     kind: tuple[str, str, str] | None
+    namespace_object: dict[str, Any] | None
 
     def policy(
         self, policy: dict[str, Any], rules: list[dict[str, Any]], resource: dict[str, Any]
@@ -281,6 +294,8 @@ class _Run:
             return None if deleting else mutate(rule, subject.resource, context, values)
         if "podSecurity" in body:
             return None if deleting else (*pod_security(rule, subject.resource, excepted), None)
+        if "cel" in body:
+            return (*cel_rule(rule, context, self.namespace_object), None)
         outcome = validate(Checked(rule["name"], body, deleting, values), subject.resource, context)
         return None if outcome is None else (*outcome, None)
 

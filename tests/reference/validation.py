@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.reference.conditions import ConditionError, holds
 from tests.reference.context import Context
-from tests.reference.query import QueryError, search
+from tests.reference.query import NotFound, QueryError, search
 from tests.reference.scalars import json_text
-from tests.reference.variables import SubstitutionError, of_deletion, substitute
+from tests.reference.variables import SubstitutionError, substitute
 from tests.reference.walk import Mismatch, match_pattern
 
 Outcome = tuple[str, str]
@@ -91,7 +91,7 @@ def _any_pattern(rule: Checked, patterns: Any, resource: Any, context: Context) 
         else:
             failed.append(f"rule {name}[{i}] failed: {found.text}")
     if not failed:
-        return "skip", " ".join(skipped)
+        return ("skip", " ".join(skipped)) if skipped else ("pass", f"validation rule '{name}' passed.")
     message = rule.validate.get("message") or ""  # as written: Kyverno resolves no variables in it here
     before = f"{_with_stop(message)} " if message else ""
     return "fail", f"validation error: {before}{' '.join(failed)}"
@@ -120,8 +120,12 @@ def _deny(rule: Checked, block: dict[str, Any] | None, context: Context) -> Outc
 
 
 def elements(query: str, context: Context) -> list[Any]:
-    """What a foreach goes over. Raises :class:`QueryError`."""
-    found = search(of_deletion(_resolved(query, context), context), context)
+    """What a foreach goes over. Raises :class:`QueryError`. The list is no variable: when an object goes away there is
+    no ``request.object`` in it."""
+    text = _resolved(query, context)
+    if context["request"].get("operation") == "DELETE":
+        context = context.with_data(request={**context["request"], "object": None})
+    found = search(text, context)
     return found if isinstance(found, list) else [found]
 
 
@@ -164,9 +168,10 @@ def _foreach(
     for entry in entries:
         try:
             found = elements(entry.get("list") or "", context)
+        except NotFound:
+            continue
         except QueryError as error:
-            if "Unknown key" not in str(error):
-                unread = "error", f"failed to evaluate list {entry.get('list')}: {error}"
+            unread = "error", f"failed to evaluate list {entry.get('list')}: {error}"
             continue
         for outcome in _each(rule, entry, found, resource, context, depth):
             if outcome[0] != "pass":
@@ -209,5 +214,7 @@ def _element(
     if entry.get("pattern") is not None or entry.get("anyPattern") is not None:
         return _patterns(rule, entry, element if scoped else resource, inside, deleting=rule.deleting and not scoped)
     if entry.get("foreach") is not None:
-        return _foreach(rule, entry["foreach"], resource, inside, depth + 1)
+        # within an element that patterns look at, "the whole resource" of an inner loop is that element
+        within = replace(rule, deleting=rule.deleting and not scoped)
+        return _foreach(within, entry["foreach"], element if scoped else resource, inside, depth + 1)
     return None
