@@ -59,6 +59,15 @@ def change(frame: RuleFrame, subject: Subject) -> None:
     mutate = frame.rule.mutate
     if mutate is None:
         raise ValueError(f"rule {frame.name} does not mutate")
+    if mutate.foreach:
+        from compiler.frontends.mutate_foreach import UNCHANGED as NO_ELEMENT
+        from compiler.frontends.mutate_foreach import lower_loops
+
+        at = frame.at("mutate", "foreach")
+        made = lower_loops(frame, mutate.foreach, subject)
+        frame.fail_with_error(made, "", at)
+        finish(frame, made, subject, at, NO_ELEMENT)
+        return
     _rest_of_rule(frame)
     patches = Patches(
         mutate.patch_strategic_merge, mutate.patches_json6902, frame.at("mutate"), "/mutate", frame.rule.raw
@@ -70,10 +79,10 @@ def change(frame: RuleFrame, subject: Subject) -> None:
     finish(frame, new, subject, at)
 
 
-def finish(frame: RuleFrame, new: Expr, subject: Subject, at: str) -> None:
+def finish(frame: RuleFrame, new: Expr, subject: Subject, at: str, unchanged: str = UNCHANGED) -> None:
     """Emits the outcome of a rule that has made ``new`` of its subject."""
     b = frame.builder
-    b.ret_if(Op("equal", (new, subject.resource)), Op("o_skip", (Const(UNCHANGED),)), at)
+    b.ret_if(Op("equal", (new, subject.resource)), Op("o_skip", (Const(unchanged),)), at)
     b.ret(Op("o_patch", (new, concat(Const("mutated "), Invoke("match.describe", (new,))))), at)
 
 

@@ -30,7 +30,6 @@ KINDS: Final = frozenset(
 
 _RULE: Final = ("generate", "verifyImages", "cleanup")
 _VALIDATE: Final = ("manifests", "assert")
-_MUTATE: Final = ("foreach",)
 
 
 def refuse_kind(doc: Document, kind: str, reporter: Reporter) -> None:
@@ -49,8 +48,6 @@ def refuse_parts(doc: Document, spec: dict[str, Any], reporter: Reporter) -> Non
         at = f"/spec/rules/{i}"
         for name in _RULE:
             refuse(rule.get(name), f"{at}/{name}", name)
-        validate, mutate = rule.get("validate") or {}, rule.get("mutate") or {}
+        validate = rule.get("validate") or {}
         for name in _VALIDATE:
             refuse(validate.get(name), f"{at}/validate/{name}", f"validate.{name}")
-        for name in _MUTATE:
-            refuse(mutate.get(name), f"{at}/mutate/{name}", f"mutate.{name}")

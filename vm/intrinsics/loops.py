@@ -21,3 +21,17 @@ def without_object(request: Value) -> Value:
     """A request whose ``object`` is null: what a list sees when the object goes away, since its query is no variable
     in which the old object would stand in for the new one (Kyverno quirk)."""
     return {**request, "object": None} if type(request) is dict else request
+
+
+def with_object(request: Value, obj: Value) -> Value:
+    """A request with another object: what the next loop of a mutation sees of the work of those before."""
+    return {**request, "object": obj} if type(request) is dict else request
+
+
+def turns(meter: Meter, value: Value, backwards: Value) -> list[Value]:
+    """The elements of a mutation's loop in the order of its turns, as ``{element, index}`` without the null ones; the
+    index is the place in the list as it is written, also when the last comes first."""
+    found = elements(meter, value)
+    meter.charge(len(found) >> _ITEMS_A_UNIT)
+    made: list[Value] = [{"element": e, "index": i} for i, e in enumerate(found) if e is not None]
+    return made[::-1] if backwards is True else made

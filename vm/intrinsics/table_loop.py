@@ -19,4 +19,14 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         wraps=True,
     ),
     Intrinsic("loop.without_object", ("V",), "V", _M + "without_object", "a request with null for its object"),
+    Intrinsic("loop.with_object", ("V", "V"), "V", _M + "with_object", "a request with another object", wraps=True),
+    Intrinsic(
+        "loop.turns",
+        ("V", "V"),
+        "L",
+        _M + "turns",
+        "the elements of a loop that are not null as maps of element and index, the last first when asked so",
+        metered=True,
+        wraps=True,
+    ),
 )
