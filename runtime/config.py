@@ -97,6 +97,7 @@ class Settings:
     log_format: str = "text"
     verbosity: int = 2
     cel_strict: bool = False
+    quirks: str = ""
     http_allow: tuple[str, ...] = ()
     http_block: tuple[str, ...] = ()
     http_namespaced: bool = False

@@ -117,7 +117,10 @@ class _Cluster:
         self._serving = serving
         write_ca(ca_out, serving)
         app = build_app(
-            self._live, self._settings, self._metrics, PolicyAdmission(cel_strict=self._settings.cel_strict).check
+            self._live,
+            self._settings,
+            self._metrics,
+            PolicyAdmission(cel_strict=self._settings.cel_strict, quirks=self._settings.quirks).check,
         )
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
             watchers = await self._watchers()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,7 @@ class Compiled:
     warnings: tuple[str, ...] = ()
 
 
-def compile_text(text: str, origin: str, *, cel_strict: bool = False) -> Compiled:
+def compile_text(text: str, origin: str, *, cel_strict: bool = False, quirks: str = "") -> Compiled:
     """Compiles every policy of a YAML text. Never raises for what the text holds."""
     from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
@@ -51,7 +51,7 @@ def compile_text(text: str, origin: str, *, cel_strict: bool = False) -> Compile
     documents = load_documents(text, origin, reporter)
     if reporter.failed:
         return _failed(reporter.diagnostics, text)
-    result = compile_policies(documents, options=Options(cel_strict=cel_strict))
+    result = compile_policies(documents, options=Options(cel_strict=cel_strict, quirks=quirks))
     if result.bundle is None:
         return _failed(result.diagnostics, text)
     policies, _ = read_policies(documents, Reporter())
@@ -65,9 +65,30 @@ def compile_text(text: str, origin: str, *, cel_strict: bool = False) -> Compile
     )
 
 
-def compile_files(paths: Iterable[Path], *, cel_strict: bool = False) -> list[Compiled]:
+def updated(before: str, text: str, compiled: Compiled) -> Compiled:
+    """A policy that compiles, held against the text of what it takes the place of: refused when it changes what may not
+    change of a generate rule, else with the warnings of the change."""
+    from compiler.diagnostics import Reporter, render
+    from compiler.schema import read_policies
+    from compiler.schema.update_rules import check_update
+    from compiler.source import load_documents
+
+    old, _ = read_policies(load_documents(before, "before", Reporter()), Reporter())
+    reporter = Reporter()
+    for policy in compiled.policies:
+        for earlier in old:
+            if (earlier.kind, earlier.key) == (policy.kind, policy.key):
+                check_update(earlier, policy, reporter)
+    if reporter.failed:
+        return _failed(reporter.diagnostics, text)
+    told = reporter.diagnostics
+    report = "\n\n".join([*([compiled.report] if compiled.report else []), *(render(d, text) for d in told)])
+    return replace(compiled, report=report, warnings=(*compiled.warnings, *(_line(d) for d in told)))
+
+
+def compile_files(paths: Iterable[Path], *, cel_strict: bool = False, quirks: str = "") -> list[Compiled]:
     """Compiles files and the YAML files of folders. Raises :class:`CompileProblem` for the first that does not."""
-    found = [compile_text(_read(path), str(path), cel_strict=cel_strict) for path in _yaml_files(paths)]
+    found = [compile_text(_read(path), str(path), cel_strict=cel_strict, quirks=quirks) for path in _yaml_files(paths)]
     failed = [c.report for c in found if c.bundle is None]
     if failed:
         raise CompileProblem("\n\n".join(failed))

@@ -157,7 +157,7 @@ class PolicyController:
         now = time.time()
         good = known.good if known is not None else None
         try:
-            compiled = compile_text(text, origin, cel_strict=self._settings.cel_strict)
+            compiled = compile_text(text, origin, cel_strict=self._settings.cel_strict, quirks=self._settings.quirks)
         except Exception as error:
             # A bug of the compiler, told where people look for it; the other policies go on.
             log.exception("%s: the compiler failed", origin)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of
+from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of, updated
 from runtime.decision import Decision
 from runtime.request import Request, RequestError
 from runtime.webhook.admission import Answer, parse, refusal, respond
@@ -23,9 +23,10 @@ MAX_MESSAGE = 3500
 class PolicyAdmission:
     """``lock`` keeps one compilation at a time, so that a burst of policies does not starve admission of Pods."""
 
-    def __init__(self, *, cel_strict: bool = False) -> None:
+    def __init__(self, *, cel_strict: bool = False, quirks: str = "") -> None:
         self._lock = asyncio.Lock()
         self._cel_strict = cel_strict
+        self._quirks = quirks
 
     async def check(self, body: bytes) -> Answer:
         """The whole of a call to ``/policyvalidate``."""
@@ -53,15 +54,21 @@ class PolicyAdmission:
             return Decision(True)
         async with self._lock:
             # A bug of the compiler ends in a 500 here, so that the policy is not stored (failurePolicy Fail).
-            compiled = await asyncio.to_thread(compile_object, new, cel_strict=self._cel_strict)
+            compiled = await asyncio.to_thread(
+                compile_object, new, request.old, cel_strict=self._cel_strict, quirks=self._quirks
+            )
         if compiled.bundle is None:
             return Decision(False, "\n" + _cut(compiled.report))
         return Decision(True, warnings=compiled.warnings)
 
 
-def compile_object(obj: dict[str, Any], *, cel_strict: bool = False) -> Compiled:
-    """Compiles a policy object of the cluster."""
-    return compile_text(object_text(obj), origin_of(obj), cel_strict=cel_strict)
+def compile_object(obj: dict[str, Any], old: Any = None, *, cel_strict: bool = False, quirks: str = "") -> Compiled:
+    """Compiles a policy object of the cluster; ``old`` is the one it takes the place of, when it is an update."""
+    text = object_text(obj)
+    compiled = compile_text(text, origin_of(obj), cel_strict=cel_strict, quirks=quirks)
+    if compiled.bundle is None or type(old) is not dict:
+        return compiled
+    return updated(object_text(old), text, compiled)
 
 
 def unchanged(new: dict[str, Any], old: Any) -> bool:

@@ -68,6 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check: both, compared"
     )
     what.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
+    what.add_argument(
+        "--quirks", choices=("kyverno",), default="", help="give Kyverno's answers where they are known to be wrong"
+    )
     net = parser.add_argument_group("network")
     net.add_argument("--host", default="0.0.0.0", help="address to listen on (default: all)")
     net.add_argument(
@@ -196,6 +199,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         log_format=args.log_format,
         verbosity=args.verbosity,
         cel_strict=args.cel_strict,
+        quirks=args.quirks,
         registry=args.registry if args.registry_mutation else "",
         http_allow=tuple(args.http_allow),
         http_block=tuple(args.http_block),
@@ -292,7 +296,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
         from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=True)
         if not settings.policies:
             return from_bundles
-        compiled = compile_files(settings.policies, cel_strict=settings.cel_strict)
+        compiled = compile_files(settings.policies, cel_strict=settings.cel_strict, quirks=settings.quirks)
         for warned in compiled:
             if warned.report:
                 print(warned.report, file=sys.stderr)
