@@ -381,7 +381,7 @@ class Flow:
 
     def scoped(self, i: int, v: Values) -> tuple[int, Values]:
         """The map's parts become part of a root: what they are made of here has to be counted now, as the function
-        cannot tell it from what the request brought."""
+        cannot tell it from what the request brought. Its value is counted when it comes back (``vm.fuel.settle``)."""
         number = self.instrs[i].a
         callee = self.tables.functions[number]
         if callee.params or (callee.result == "O") != (self.instrs[i].op.name == "o_scoped"):
@@ -392,9 +392,7 @@ class Flow:
             self.measured[i] = (0,)
         signature = self.tables.signatures[number]
         self.deepen(x[2] + signature.inner_depth, i)
-        kind = self.instrs[i].op.pushes[0]
-        result = 0 if kind == "O" or callee.result in _ATOMS else x[2] + signature.result_depth
-        self.push(v, (kind, None, result), i)
+        self.push(v, _PLAIN[self.instrs[i].op.pushes[0]], i)
         return i + 1, v
 
     def invoke(self, i: int, v: Values) -> tuple[int, Values]:

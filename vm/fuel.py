@@ -13,6 +13,9 @@ from vm.values import Err, Value
 
 CHUNK: Final = 6
 """Bulk work costs one unit of fuel for 2**CHUNK items, nodes or characters."""
+MAX_LEVELS: Final = 200
+"""How deep the value of a scoped function may be nested: more than any object of Kubernetes, and far from where
+Python's own recursion ends."""
 SIZED: Final = frozenset({str, list, dict})
 LONG: Final = SIZED | {bytes}
 """Types whose length an intrinsic pays for."""
@@ -47,6 +50,33 @@ def measure(v: Value, meter: Meter) -> None:
         if seen >> CHUNK:
             meter.charge(seen >> CHUNK)
             seen &= (1 << CHUNK) - 1
+
+
+def settle(v: Value, meter: Meter) -> Value:
+    """The value of a scoped function: charged like what the host answers, so that a loop may hand it to its next round;
+    an ``Err`` for one that has grown too deep, as each round may put something around it."""
+    level = [v]
+    for _ in range(MAX_LEVELS):
+        seen = 0
+        below: list[Value] = []
+        for x in level:
+            t = type(x)
+            if t is dict:
+                below.extend(x.values())
+                seen += len(x)
+            elif t is list:
+                below.extend(x)
+            elif t is str or t is bytes:
+                seen += len(x)
+            elif t is CelMap:
+                below.extend(v for _, v in x.entries.values())
+            elif t is Optional:
+                below.append(x.value)
+        meter.charge((seen + len(level)) >> CHUNK)
+        if not below:
+            return v
+        level = below
+    return Err("loop", f"a value is nested more than {MAX_LEVELS} deep")
 
 
 def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: list[Value], meter: Meter) -> None:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs
+from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs, settle
 from vm.host import Execution, HostCall, Meter, OutOfFuel
-from vm.layout import Code, Frame, frames_of
+from vm.layout import SETTLED, Code, Frame, frames_of
 from vm.values import MISSING, Value
 from vm.verify import VerifiedModule
 
@@ -157,6 +157,8 @@ class _Interpreter:
                         v = a
                         if cell >= 0:
                             cells[cell] = v
+                        elif cell == SETTLED:
+                            v = settle(v, meter)
                         code, pc, local, stack, loops, cell, root = frames.pop()
                         push = stack.append
                         pop = stack.pop
@@ -197,6 +199,8 @@ class _Interpreter:
                             return v
                         if cell >= 0:
                             cells[cell] = v
+                        elif cell == SETTLED:
+                            v = settle(v, meter)
                         code, pc, local, stack, loops, cell, root = frames.pop()
                         push = stack.append
                         pop = stack.pop
@@ -375,7 +379,7 @@ class _Interpreter:
                     push = stack.append
                     pop = stack.pop
                     loops = []
-                    cell = -1
+                    cell = c
                     meter.left -= a.cost
                     if meter.left < 0:
                         raise OutOfFuel

@@ -28,6 +28,9 @@ NEXT_INDEX, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP, CONCAT, CELL = r
 AWAIT, J_PATH, C_PATH, C_SELECT, LOCAL_SELECT, CHARGE, CHARGE_POP, ZERO_METER = range(56, 64)
 SCOPED, RESET = range(64, 66)
 
+SETTLED: Final = -2
+"""In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
+
 _ON_LOCALS: Final = frozenset({IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_EMPTY, IF_TEXT, IF, EACH_LIST})
 """Take their operand from local ``a``, or off the stack when ``a`` is -1."""
 _ARMS: Final = frozenset(
@@ -191,7 +194,7 @@ class _Layout:
             case "cell":
                 self.emit(CELL, a, self.frames[m.cells[a]])
             case "scoped" | "o_scoped":
-                self.emit(SCOPED, self.frames[a], i in fn.measured)
+                self.emit(SCOPED, self.frames[a], i in fn.measured, -1 if name == "o_scoped" else SETTLED)
             case "reset":
                 self.emit(RESET, a)
             case "invoke":

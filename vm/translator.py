@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vm.fuel import CHUNK, LONG, SIZED, measure, pairs
+from vm.fuel import CHUNK, LONG, SIZED, measure, pairs, settle
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
 from vm.isa import Effect
@@ -51,6 +51,7 @@ GLOBALS: Final[dict[str, Any]] = {
     "OutOfFuel": OutOfFuel,
     "HostCall": HostCall,
     "measure": measure,
+    "settle": settle,
     "pairs": pairs,
     **{f"s_{name}": body for name, body in SEMANTICS.items()},
 }
@@ -481,7 +482,8 @@ class Translator:
                     self.line(f"measure({over.text}, meter)")
                 self.calls.append(a)
                 wait = "yield from " if self.m.functions[a].may_suspend else ""
-                self.line(f"{name} = {wait}f{a}({{**root, **{over.text}}}, meter, cells)")
+                call = f"{wait}f{a}({{**root, **{over.text}}}, meter, cells)"
+                self.line(f"{name} = {call}" if op.name == "o_scoped" else f"{name} = settle(({call}), meter)")
             case "reset":
                 self.line(f"{name} = cells.pop({a}, UNSET) is not UNSET")
             case "await":
