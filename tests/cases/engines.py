@@ -9,6 +9,9 @@ from typing import Any, Literal
 from compiler import CompileResult, Options, compile_policies, load_documents
 from compiler.diagnostics import Reporter
 from runtime.cli.offline import Offline
+from runtime.context.global_entries import GlobalEntries, GlobalEntry
+from runtime.context.objects import Objects
+from runtime.context.outside import Outside, Response
 from runtime.engine import Engine
 from runtime.host import KEY as HOST
 from runtime.policyset import PolicySet
@@ -57,6 +60,7 @@ def run_product(
     params: tuple[dict[str, Any], ...] = (),
     namespace_object: dict[str, Any] | None = None,
     quirks: str = "",
+    world: dict[str, Any] | None = None,
 ) -> list[Result]:
     """Mutations, then validations of what they made. Raises :class:`Refused`."""
     engine = Engine(_loaded(json.dumps(policies), level, tier, quirks))
@@ -69,12 +73,33 @@ def run_product(
         namespace_object=namespace_object,
         values=values,
     )
-    request.root[HOST] = Offline(params)
+    request.root[HOST] = Offline(params, *_outside(world or {}))
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
         request = request.patched(mutated.patched)
     validated = engine.evaluate(request, "validate", full=True)
     return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in (*mutated.results, *validated.results)]
+
+
+def _outside(world: dict[str, Any]) -> tuple[Outside, dict[str, dict[str, list[Any]]]]:
+    """What a case says of the world outside, as the product takes it."""
+    responses = tuple(
+        Response(
+            call.get("urlPath") or call["url"],
+            call.get("method", "GET"),
+            call["response"].get("statusCode", 200),
+            call["response"].get("body"),
+        )
+        for call in world.get("calls", ())
+    )
+    entries = {name: GlobalEntry(data) for name, data in world.get("globalEntries", {}).items()}
+    outside = Outside(
+        responses,
+        GlobalEntries(entries) if entries else None,
+        Objects(world["objects"]) if "objects" in world else None,
+        world.get("images"),
+    )
+    return outside, {"r": world["foreachValues"]} if "foreachValues" in world else {}
 
 
 def _user(user: dict[str, Any]) -> UserInfo:

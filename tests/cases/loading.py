@@ -13,6 +13,8 @@ A file has ``note``, the policy, and ``cases``::
       namespaceLabels: {...}
       values: {name: value}              # context variables
       params: [objects]                  # what CEL rules may see as params
+      world: {objects: [...]}            # what context entries are answered from: objects, calls, globalEntries, images,
+                                         # and foreachValues of the rule r, by dotted name
       namespaceObject: {...}             # the Namespace; without it its name and labels
       kyverno: {rule: fail}              # what --quirks=kyverno answers, in the form of expect
       expect: {rule: pass}               # status, or {status, message, patched}
@@ -51,6 +53,7 @@ class Case:
     user: dict[str, Any] | None = None
     namespace_labels: dict[str, str] | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    world: dict[str, Any] = field(default_factory=dict)
     params: tuple[dict[str, Any], ...] = ()
     namespace_object: dict[str, Any] | None = None
     kyverno: dict[str, Expected] | None = None
@@ -85,6 +88,7 @@ def cases() -> Iterator[Case]:
                 user=case.get("user"),
                 namespace_labels=case.get("namespaceLabels"),
                 values=case.get("values") or {},
+                world=case.get("world") or document.get("world") or {},
                 params=tuple(case.get("params") or ()),
                 namespace_object=case.get("namespaceObject"),
                 kyverno={r: expected(w) for r, w in case["kyverno"].items()} if "kyverno" in case else None,

@@ -14,6 +14,7 @@ from tests.cases.engines import run_product
 from tests.cases.loading import Case, Expected, cases
 from tests.reference import Result, evaluate
 from tests.reference.query import equal
+from tests.reference.world import World
 
 CASES = list(cases())
 PRODUCT_ONLY = ("admission", "cel")
@@ -29,6 +30,18 @@ def by_reference(case: Case) -> list[Result]:
         user=case.user,
         namespace_labels=case.namespace_labels,
         context=case.values,
+        world=_world(case),
+    )
+
+
+def _world(case: Case) -> World:
+    given = case.world
+    return World(
+        tuple(given.get("objects", ())),
+        tuple(given.get("calls", ())),
+        given.get("globalEntries", {}),
+        given.get("images", {}),
+        foreach_values={("case", "r"): given["foreachValues"]} if "foreachValues" in given else {},
     )
 
 
@@ -47,6 +60,7 @@ def by_product(level: int, tier: Any, quirks: str = "") -> Callable[[Case], list
             params=case.params,
             namespace_object=case.namespace_object,
             quirks=quirks,
+            world=case.world,
         )
 
     return run
