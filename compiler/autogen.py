@@ -81,7 +81,7 @@ def eligible(policy: Policy) -> bool:
     for rule in policy.rules:
         if rule.raw.get("generate") or (rule.mutate is not None and rule.mutate.patches_json6902):
             return False
-        if any(f.get("patchesJson6902") for f in (rule.raw.get("mutate") or {}).get("foreach") or ()):
+        if _has_json_patch((rule.raw.get("mutate") or {}).get("foreach")):
             return False
         for f in _all_filters(rule):
             if f.names or f.selector is not None or f.annotations or f.labels:
@@ -90,6 +90,10 @@ def eligible(policy: Policy) -> bool:
                 return False
             needed = needed or any(kind == "Pod" or kind in CONTROLLERS for kind in f.kinds)
     return needed
+
+
+def _has_json_patch(loops: list[dict[str, Json]] | None) -> bool:
+    return any(f.get("patchesJson6902") or _has_json_patch(f.get("foreach")) for f in loops or ())
 
 
 def _all_filters(rule: Rule) -> Iterator[Filter]:
@@ -159,9 +163,12 @@ def _rewritten(
     if mutate is not None and mutate.get("patchStrategicMerge") is not None:
         out["mutate"] = {"patchStrategicMerge": _wrap(mutate["patchStrategicMerge"], steps)}
         return out
+    if mutate is not None and mutate.get("foreach"):
+        out["mutate"] = {"foreach": [_loop(entry, steps) for entry in mutate["foreach"]]}
+        return out
     if validate is None:
         return None
-    kept = {k: v for k, v in validate.items() if k not in ("pattern", "deny", "anyPattern")}
+    kept = {k: v for k, v in validate.items() if k not in ("pattern", "deny", "anyPattern", "foreach")}
     shift = "/".join(f"spec/{step}" for step in steps)
     if validate.get("pattern") is not None:
         kept["pattern"] = _wrap(validate["pattern"], steps)
@@ -176,7 +183,8 @@ def _rewritten(
         pivot = "podSecurity"
     elif validate.get("foreach") is not None:
         # Elements are the same wherever the list is found: only the paths of variables change.
-        pivot = "foreach"
+        kept["foreach"] = validate["foreach"]
+        pivot = "pattern"
     elif validate.get("cel") is not None:
         # The references of its messages stay: nothing in the rule has gone to another place.
         out["validate"] = validate
@@ -217,6 +225,17 @@ def _inner(resources: dict[str, Json], kinds_of: Callable[[list[str]], list[str]
     if inner and inner.get("kinds"):
         resources["excludeResources"] = {**inner, "kinds": kinds_of(inner["kinds"])}
     return resources
+
+
+def _loop(entry: dict[str, Json], steps: tuple[str, ...]) -> dict[str, Json]:
+    """A loop of a mutation for controllers: the order is lost (Kyverno quirk). Inner loops stay, where the reference
+    would put null in place of the template."""
+    kept: dict[str, Json] = {key: entry[key] for key in ("list", "context", "preconditions") if key in entry}
+    if entry.get("foreach"):
+        return {**kept, "foreach": [_loop(inner, steps) for inner in entry["foreach"]]}
+    if entry.get("patchStrategicMerge") is not None:
+        kept["patchStrategicMerge"] = _wrap(entry["patchStrategicMerge"], steps)
+    return kept
 
 
 def _wrap(value: Json, steps: tuple[str, ...]) -> Json:

@@ -56,12 +56,15 @@ def _is_pod(kind: str) -> bool:
     return parse_kind(kind)[2] == "Pod"
 
 
+def _has_json_patch(loops: list[dict[str, Any]] | None) -> bool:
+    return any(e.get("patchesJson6902") or _has_json_patch(e.get("foreach")) for e in loops or ())
+
+
 def _eligible(rules: list[dict[str, Any]]) -> bool:
     names_a_controller = False
     for rule in rules:
         mutate = rule.get("mutate") or {}
-        loops = mutate.get("foreach") or []
-        if rule.get("generate") or mutate.get("patchesJson6902") or any(e.get("patchesJson6902") for e in loops):
+        if rule.get("generate") or mutate.get("patchesJson6902") or _has_json_patch(mutate.get("foreach")):
             return False
         for block in (rule.get("match"), rule.get("exclude")):
             for resources in _filters(block):
@@ -110,12 +113,17 @@ def _wrapped(rule: dict[str, Any], prefix: str, inside: str, kinds: list[str], *
         validate["anyPattern"] = [wrap(p) for p in validate["anyPattern"]]
     if "patchStrategicMerge" in mutate:
         mutate["patchStrategicMerge"] = wrap(mutate["patchStrategicMerge"])
-    if mutate.get("foreach"):  # order and nested loops are lost
-        kept = ("list", "context", "preconditions", "patchStrategicMerge")
-        mutate["foreach"] = [{k: e[k] for k in kept if k in e} for e in mutate["foreach"]]
-        for entry in mutate["foreach"]:
-            if "patchStrategicMerge" in entry:
-                entry["patchStrategicMerge"] = wrap(entry["patchStrategicMerge"])
+
+    def loop(entry: dict[str, Any]) -> dict[str, Any]:  # the order is lost
+        kept: dict[str, Any] = {k: entry[k] for k in ("list", "context", "preconditions") if k in entry}
+        if entry.get("foreach"):
+            return {**kept, "foreach": [loop(e) for e in entry["foreach"]]}
+        if entry.get("patchStrategicMerge") is not None:
+            kept["patchStrategicMerge"] = wrap(entry["patchStrategicMerge"])
+        return kept
+
+    if mutate.get("foreach"):
+        mutate["foreach"] = [loop(e) for e in mutate["foreach"]]
     mutate.pop("targets", None)
     made.pop("imageExtractors", None)
     return made
