@@ -236,7 +236,7 @@ class Maker:
         for _ in range(self.rng.randint(2, 7)):
             if isinstance(value, dict) and value:
                 key = self.rng.choice(sorted(value))
-                if self.chance(25):
+                if text and self.chance(25):
                     key = "absent"
                 text += ("." if text else "") + field(key)
                 value = value.get(key)

@@ -99,6 +99,7 @@ class ByReference:
                     namespace_labels=dict(request.namespace_labels) if request.namespace_labels is not None else None,
                     context=context,
                     world=world,
+                    namespace_object=values.namespaces.get(request.namespace or ""),
                     existed=request.old is not None,
                     subresource=request.subresource,
                     kind=(request.group, request.version, request.kind),
