@@ -84,8 +84,9 @@ def _root(root: Value, names: list[Value], values: list[Value]) -> dict[str, Any
 
     A key of an entry's name is not the entry: code knows which of the two counts.
     """
-    loaded = {name: v for name, v in zip(names, values, strict=True) if v is not MISSING}
-    return {**{key: v for key, v in root.items() if key not in names}, **loaded, ENTRIES: names}
+    loaded = {name: v for name, v in zip(names, values, strict=False) if type(name) is str and v is not MISSING}
+    plain = root if type(root) is dict else {}
+    return {**{key: v for key, v in plain.items() if key not in names}, **loaded, ENTRIES: names}
 
 
 def again(imports: Imports, meter: Meter, v: Value, root: Value, names: list[Value], values: list[Value]) -> Value:
