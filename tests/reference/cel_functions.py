@@ -433,6 +433,15 @@ def intersects(a: V, b: V) -> V:
     return ("bool", any(equal(x, y) for x in items(a) for y in there))
 
 
+def lists_range(a: V) -> V:
+    """How long a list may be is left to who evaluates; beyond this size nobody is asked."""
+    if a[0] != "int":
+        raise no_overload()
+    if a[1] > 1000:
+        raise Unknown
+    return ("list", [("int", n) for n in range(a[1])])
+
+
 _ORDERED = frozenset({"int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration"})
 
 
@@ -631,7 +640,7 @@ FUNCTIONS: dict[str, Callable[..., V]] = {
     "slice": cut,
     "flatten": flatten,
     "distinct": distinct,
-    "lists.range": lambda a: ("list", [("int", n) for n in range(a[1])]),
+    "lists.range": lists_range,
     "sets.contains": contains_all,
     "sets.equivalent": equivalent,
     "sets.intersects": intersects,
