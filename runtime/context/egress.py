@@ -109,7 +109,7 @@ class Egress:
 def _below(path: str, prefix: str) -> bool:
     if prefix in ("", "/"):
         return True
-    plain, start = posixpath.normpath("/" + unquote(path)), posixpath.normpath(prefix)
+    plain, start = (posixpath.normpath("/" + text.lstrip("/")) for text in (unquote(path), prefix))
     return plain == start or plain.startswith(start + "/")
 
 

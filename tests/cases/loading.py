@@ -13,8 +13,8 @@ A file has ``note``, the policy, and ``cases``::
       namespaceLabels: {...}
       values: {name: value}              # context variables
       params: [objects]                  # what CEL rules may see as params
-      world: {objects: [...]}            # what context entries are answered from: objects, calls, globalEntries, images,
-                                         # and foreachValues of the rule r, by dotted name
+      world: {objects: [...]}            # what context entries are answered from: objects, calls, globalEntries,
+                                         # images, and foreachValues of the rule r, by dotted name
       namespaceObject: {...}             # the Namespace; without it its name and labels
       kyverno: {rule: fail}              # what --quirks=kyverno answers, in the form of expect
       expect: {rule: pass}               # status, or {status, message, patched}
