@@ -74,6 +74,8 @@ def _by_foreach(
         patched = _foreach(entries, resource, context, values, 0)
     except (QueryError, ConditionError, SubstitutionError, MutationError) as error:
         return "error", f"failed to mutate elements: {error}", None
+    if equal(patched, resource):
+        return "skip", "0 elements processed", None
     return _changed(resource, patched)
 
 
