@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Final, Protocol
 
-from compiler.frontends.cel.ast import Call
+from compiler.frontends.cel.ast import Call, Node
 from compiler.frontends.cel.parse import parse
 from compiler.frontends.cel.unparse import unparse
 
@@ -73,7 +73,9 @@ class Difference:
             self.turned
             and case.our_error
             and re.search(r"&&|\|\|", case.expression)
-            and re.search(self.our_error, sides.our_error(_with_operands_turned(case.expression)))
+            and any(
+                re.search(self.our_error, sides.our_error(other)) for other in _with_operands_turned(case.expression)
+            )
         )
 
     def __str__(self) -> str:
@@ -114,7 +116,7 @@ _FORMAT: Final = rf"(?:{_TEXT})\.format\("
 
 
 def _respelled(text: str) -> str:
-    """With the judge's texts of numbers and times spelled as cel-go does: its function ``respelled`` is ours."""
+    """With the judge's texts of numbers and times spelled as cel-go does, by a function it is given."""
     for head in (r"\bstring\(", _FORMAT):
         text = _calls(head, lambda head, given: f"{head}{', '.join(given)}).respelled()")(text)
     return text
@@ -162,20 +164,26 @@ def _trimmed(head: str, given: list[str]) -> str:
     return f"{head}type({argument}) == string ? dyn(string({argument}).trim()) : dyn({argument}))"
 
 
-def _with_operands_turned(text: str) -> str:
-    """With the operands of ``&&`` and ``||`` the other way round, and so the other one's error."""
-    return unparse(_turned(parse(text)))
+def _with_operands_turned(text: str) -> list[str]:
+    """With another operand of each ``&&`` and ``||`` in front, and so another one's error: the last one, the second."""
+    tree = parse(text)
+    return [unparse(_turned(tree, order)) for order in (lambda args: args[::-1], lambda args: args[1:] + args[:1])]
 
 
-def _turned(node: Any) -> Any:
+def _turned(node: Any, order: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
     if isinstance(node, tuple):
-        return tuple(map(_turned, node))
+        return tuple(_turned(n, order) for n in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    node = replace(node, **{f.name: _turned(getattr(node, f.name)) for f in fields(node)})
     if isinstance(node, Call) and node.function in ("_&&_", "_||_"):
-        return replace(node, args=node.args[::-1])
-    return node
+        return replace(node, args=order(_turned(_operands(node, node.function), order)))
+    return replace(node, **{f.name: _turned(getattr(node, f.name), order) for f in fields(node)})
+
+
+def _operands(node: Node, function: str) -> tuple[Node, ...]:
+    if isinstance(node, Call) and node.function == function:
+        return tuple(operand for n in node.args for operand in _operands(n, function))
+    return (node,)
 
 
 DIFFERENCES: Final[tuple[Difference, ...]] = (
@@ -256,10 +264,14 @@ DIFFERENCES: Final[tuple[Difference, ...]] = (
     ),
     Difference(
         "strings extension, indexOf",
-        "a place behind the end: not found, or for the empty text found there, in cel-go; an error in the judge",
-        expression=r"[iI]ndexOf\(",
+        "from a place behind the end: not found, and the empty text at any place, in cel-go; an error in the judge",
+        expression=r"\.indexOf\(",
         their_error=r"index out of range: ",
-        instead=_calls(r"[iI]ndexOf\(", lambda head, given: f"{head}{given[0]}, 0 * size([{given[-1]}]))"),
+        exact=True,
+        asked=_calls(
+            r"\.indexOf\(",
+            lambda head, given: f"{'.sought(' if len(given) == 2 else head}{', '.join(given)})",
+        ),
     ),
     Difference(
         "strings extension, substring",

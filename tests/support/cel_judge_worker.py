@@ -61,13 +61,21 @@ def environment() -> Any:
         ext_encoders.ExtEncoders(),
         ext_bindings.ExtBindings(),
     ]
-    text = cel.Type.STRING
-    overload = cel.Overload("respelled", text, [text], is_member=True, impl=respelled)
+    text, place = cel.Type.STRING, cel.Type.INT
+    spelling = cel.Overload("respelled", text, [text], is_member=True, impl=respelled)
+    seeking = cel.Overload("sought", place, [text, text, place], is_member=True, impl=sought)
     return cel.NewEnv(
         variables={name: _type(kind) for name, kind in VARIABLES.items()},
         extensions=extensions,
-        functions=[cel.FunctionDecl("respelled", [overload])],
+        functions=[cel.FunctionDecl("respelled", [spelling]), cel.FunctionDecl("sought", [seeking])],
     )
+
+
+def sought(text: str, part: str, start: int) -> int:
+    """``indexOf`` of cel-go."""
+    if part and start < 0:
+        raise ValueError(f"index out of range: {start}")
+    return text.find(part, start) if part else start
 
 
 def respelled(text: str) -> str:

@@ -69,6 +69,7 @@ def test_a_crash_is_counted_and_what_it_hid_is_compared(judge: Judge) -> None:
         "string(0.0 / 0.0)",
         "0.0 / 0.0 < 1.0",
         "i / 0 == 1 && 0.0 / 0.0 < 1.0",
+        "i / 0 == 1 && 0.0 / 0.0 < 1.0 && [1][5] == i",
         "''.split('')",
         "'abc'.substring(1, 3)",
         "'abc'.indexOf('', 9)",
