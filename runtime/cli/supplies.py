@@ -141,16 +141,14 @@ def _images(raw: Mapping[str, Any], folder: Path, origin: Path) -> dict[str, Any
 def of_flags(args: argparse.Namespace, resources: Sequence[dict[str, Any]] = ()) -> Iterator[Outside]:
     """What ``--cluster-dump``, ``--replay`` and ``--record`` supply.
 
-    ``resources`` are those that policies are applied to. They count as given too, so without a dump nobody knows of
-    kinds of which there is none. A recording is written when the block ends.
+    A dump is the whole cluster. Without one the ``resources`` that policies are applied to count as given, and nobody
+    knows of kinds of which there is none. A recording is written when the block ends.
     """
     from runtime.cli.crdfiles import read_crds
 
     dump = read_resources(args.cluster_dump) if args.cluster_dump else []
-    crds = read_crds(args.crds)
-    known = {identity(r) for r in resources}
-    held = [*resources, *(o for o in dump if identity(o) not in known)]
-    outside = Outside(objects=_objects(held, crds, whole=bool(args.cluster_dump))) if held else Outside()
+    held = dump or list(resources)
+    outside = Outside(objects=_objects(held, read_crds(args.crds), whole=bool(dump))) if held else Outside()
     if any(o.get("kind") == GLOBAL_KIND for o in held):
         outside = replace(outside, entries=_global_entries({}, held, outside))
     if args.replay:
