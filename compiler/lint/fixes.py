@@ -175,6 +175,12 @@ class _Fixer:
                 continue
             if part == "mutate" and not body.get("targets"):
                 continue
+            if "validationFailureActionOverrides" in given:
+                # A rule's own action comes before the overrides of the policy, its own overrides do not end them.
+                if body.get("failureAction") is not None:
+                    continue
+                if body.get("failureActionOverrides") is not None:
+                    return []
             rows: list[str] = []
             for old, new in given.items():
                 if body.get(new) is None:

@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
             text, mended = _fixed(name, text, chosen)
             fixed += mended
         documents, diagnostics = _linted(name, text, crds, args.cel_strict)
+        if not documents and not diagnostics:
+            continue
         if old:
             diagnostics += _changes(documents, old)
         found.add(name, text, len(documents), [d for d in diagnostics if chosen.tells(d)])
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             if str(d.value.get("kind")).endswith("AdmissionPolicy")
         }
     if not found.files:
-        raise Problem(f"{args.policies[0]}: no file of the folder holds a policy")
+        raise Problem(f"{args.policies[0]}: holds no policy")
     found.drop(lambda d: d.code == _ABOUT_SEVERAL and any(f'"{name}"' in d.message for name in bindings))
     print(lint_formats.FORMATS[args.format](found, color=sys.stdout.isatty()), end="")
     if args.format == "text" and not args.quiet:

@@ -12,16 +12,20 @@ from compiler import catalogue, compile_policies
 from compiler.diagnostics import Reporter, render_all
 from compiler.explain import findings, page_of
 from compiler.lint import lint
+from compiler.lint.fixes import fix
 from compiler.schema import read_policies
 from compiler.schema.update_rules import check_update
 from compiler.source import load_documents
 from tests.support.golden import Golden, GoldenCase, golden_cases
+from vm.functions import resolve
+from vm.host import Meter
 
 ROOT = Path(os.environ.get("THESMOS_CONFORMANCE") or Path(__file__).parents[4] / "shared" / "conformance")
 
 NO_EXAMPLE = {
     "T2001": "needs a policy of a size that no page should have",
     "T2002": "says that the compiler itself is wrong",
+    "T1232": "is about a file of CustomResourceDefinitions",
     "T1411": "needs the policy as it was, too",
     "T1412": "needs the policy as it was, too",
 }
@@ -47,6 +51,14 @@ def test_updates_of_generate_rules(case: GoldenCase, golden: Golden) -> None:
     reporter.diagnostics.clear()
     check_update(old, new, reporter)
     golden(case, render_all(reporter.diagnostics, {"p.yaml": case.input}))
+
+
+@pytest.mark.parametrize("case", golden_cases("lint_fix"))
+def test_mends_keep_comments_and_layout(case: GoldenCase, golden: Golden) -> None:
+    mended, count = fix(case.input, "p.yaml", lambda code, severity: True)
+    assert fix(mended, "p.yaml", lambda code, severity: True) == (mended, 0)
+    assert (count > 0) == (mended != case.input)
+    golden(case, mended)
 
 
 @pytest.mark.parametrize("code", sorted(catalogue.CODES))
@@ -79,3 +91,23 @@ def test_the_library_is_linted_fast_and_without_false_errors() -> None:
     assert odd == ["schedule-based-quotas.yaml"]
     assert count > 300
     assert time.perf_counter() - start < 60, "7 s on a quiet machine; this bound only catches a fall in speed"
+
+
+KEYS: list[object] = ["CREATE", "UPDATE", "DELETE", "", "kube-system", "8", "1Gi", "1h", "a*", "5-9", "true", "[]"]
+"""What one text may be: the mends of set operators are for keys that are one text."""
+
+
+@pytest.mark.parametrize(("old", "new"), [("in", "any_in"), ("not_in", "any_not_in")])
+def test_a_mended_set_operator_says_the_same(old: str, new: str) -> None:
+    before, after = resolve(f"cond.{old}"), resolve(f"cond.{new}")
+    for key in KEYS:
+        for values in (["CREATE"], ["CREATE", "UPDATE"], ["kube-system", "8"], ["1024Mi"], ["60m"], [], ["true", ""]):
+            assert before(Meter(1000), key, values) == after(Meter(1000), key, values), (key, values)
+
+
+@pytest.mark.parametrize("name", ["greater", "greater_or_equals", "less", "less_or_equals"])
+def test_a_mended_operator_on_durations_says_the_same(name: str) -> None:
+    before, after = resolve(f"cond.duration_{name}"), resolve(f"cond.{name}")
+    for key in ("24h0m0s", "0s", "-3h0m0s", "23h59m59s", "24h0m0.5s", "720h0m0s"):
+        for value in ("24h", "1m", "0s", "1h30m", "1.5h"):
+            assert before(key, value) == after(key, value), (key, value)
