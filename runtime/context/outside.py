@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from runtime.context.tenancy import asker
 from vm.host import HostCall
+from vm.intrinsics.text import json_text
 from vm.values import MISSING, Err, Value
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _mocked(response: Response, api: bool) -> Value:
         words = HTTPStatus(response.status).phrase
     except ValueError:
         words = ""
-    text = f"HTTP {response.status} {words}: {response.body}"
+    text = f"HTTP {response.status} {words}: {json_text(response.body)}"
     return Err("host", f"failed to {response.method} resource with raw url: {response.url}: {text}" if api else text)
 
 

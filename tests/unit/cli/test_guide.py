@@ -59,3 +59,22 @@ def test_the_policy_of_the_cel_page_passes(tmp_path: Path, capsys: pytest.Captur
     assert "pass: 1, fail: 0" in capsys.readouterr().out
     assert main(["compile", str(policy)]) == 0
     assert capsys.readouterr().err.count("note[T1219]") == 3
+
+
+def test_the_policy_of_the_context_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (PAGE.parent / "contexts.md").read_text(encoding="utf-8")
+    policy, recording = [block for kind, block in BLOCKS.findall(text) if kind]
+    (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+    (tmp_path / "recording.yaml").write_text(recording, encoding="utf-8")
+    dump = tmp_path / "dump"
+    dump.mkdir()
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: a, labels: {team: t}}\n"
+    limits = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: team-limits, namespace: default}\ndata: {pods: '1'}\n"
+    (dump / "all.yaml").write_text(f"{pod % 'there'}---\n{limits}", encoding="utf-8")
+    (tmp_path / "pod.yaml").write_text(pod % "new", encoding="utf-8")
+    command = ["apply", str(tmp_path / "policy.yaml"), "-r", str(tmp_path / "pod.yaml")]
+    assert main([*command, "--cluster-dump", str(dump)]) == 1
+    assert "team t runs 1 pods, 1 are allowed" in capsys.readouterr().out
+    assert main([*command, "--replay", str(tmp_path / "recording.yaml")]) == 1
+    assert 'Unknown key "limits" in path' in capsys.readouterr().out
+    assert main([*command, "-s", "limits.data.pods=3,running=2"]) == 0
