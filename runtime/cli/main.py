@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "inspect": ("runtime.cli.inspect", "show what a bundle holds: header, sizes, policies, index, code"),
     "apply": ("runtime.cli.apply", "apply policies to resources without a cluster"),
     "test": ("runtime.cli.test", "run kyverno-test.yaml files"),
+    "diff": ("runtime.cli.diff", "show which answers change between two versions of policies"),
     "jp": ("runtime.cli.jp", "run, parse and look up JMESPath"),
     "cel": ("runtime.cli.cel", "run, check and price CEL expressions"),
     "lint": ("runtime.cli.lint", "find mistakes and bad style in policies, and mend some"),
