@@ -179,6 +179,7 @@ class _Cluster:
             known[name] = obj
 
     def _note_crd(self, change: Change, obj: Object) -> None:
+        self._policies.note_crd(change, obj)
         self._discovery = None
         self._crd_changed = time.monotonic()
         self._follow.set()
@@ -311,8 +312,26 @@ def _host(address: str) -> str:
 
 
 def _slim_crd(obj: Object) -> Object:
-    metadata = obj.get("metadata") or {}
-    return {"metadata": {k: metadata.get(k) for k in ("name", "resourceVersion")}}
+    """What the compiler reads of a definition: prose is most of its size."""
+    metadata, spec = obj.get("metadata") or {}, obj.get("spec") or {}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {k: metadata.get(k) for k in ("name", "resourceVersion")},
+        "spec": {
+            **{k: spec.get(k) for k in ("group", "scope", "names")},
+            "versions": [
+                {"name": v.get("name"), "served": v.get("served"), "schema": _without_prose(v.get("schema"))}
+                for v in spec.get("versions") or ()
+            ],
+        },
+    }
+
+
+def _without_prose(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {k: _without_prose(v) for k, v in schema.items() if not (k == "description" and isinstance(v, str))}
+    return [_without_prose(v) for v in schema] if isinstance(schema, list) else schema
 
 
 def _version() -> str:

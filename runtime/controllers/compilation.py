@@ -40,8 +40,11 @@ class Compiled:
     warnings: tuple[str, ...] = ()
 
 
-def compile_text(text: str, origin: str, *, cel_strict: bool = False, quirks: str = "") -> Compiled:
-    """Compiles every policy of a YAML text. Never raises for what the text holds."""
+def compile_text(
+    text: str, origin: str, *, cel_strict: bool = False, quirks: str = "", crds: Iterable[Mapping[str, Any]] = ()
+) -> Compiled:
+    """Compiles every policy of a YAML text. Never raises for what the text holds. Of ``crds`` those count whose kind the
+    text names."""
     from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
     from compiler.schema import read_policies
@@ -51,7 +54,9 @@ def compile_text(text: str, origin: str, *, cel_strict: bool = False, quirks: st
     documents = load_documents(text, origin, reporter)
     if reporter.failed:
         return _failed(reporter.diagnostics, text)
-    result = compile_policies(documents, options=Options(cel_strict=cel_strict, quirks=quirks))
+    named = tuple(dict(crd) for crd in crds if kind_of_crd(crd) in text)
+    options = Options(cel_strict=cel_strict, quirks=quirks, crds=named)
+    result = compile_policies(documents, options=options)
     if result.bundle is None:
         return _failed(result.diagnostics, text)
     policies, _ = read_policies(documents, Reporter())
@@ -107,6 +112,11 @@ def object_text(obj: Mapping[str, Any]) -> str:
     shown = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
     shown |= {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata", "status")}
     return yaml.dump(shown, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+
+
+def kind_of_crd(crd: Mapping[str, Any]) -> str:
+    """The kind that a CustomResourceDefinition defines."""
+    return str(((crd.get("spec") or {}).get("names") or {}).get("kind") or crd)
 
 
 def origin_of(obj: Mapping[str, Any]) -> str:

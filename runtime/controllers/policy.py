@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import load_module
 from runtime.config import Settings
-from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of
+from runtime.controllers.compilation import Compiled, compile_text, kind_of_crd, object_text, origin_of
 from runtime.controllers.webhookconfig import WatchedPolicy, WatchedRule
 from runtime.engine import Engine
 from runtime.exceptions import ExceptionScope
@@ -86,6 +86,8 @@ class PolicyController:
         self._imports = imports
         self._changed = changed
         self._pending: dict[ObjectKey, Object | None] = {}
+        self._crds: dict[str, Object] = {}
+        self._stale: set[ObjectKey] = set()
         self._wake = asyncio.Event()
         self._generation = 0
         self.mismatches = Mismatches()
@@ -96,6 +98,24 @@ class PolicyController:
         key = (str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name")))
         self._pending[key] = None if change == "deleted" else obj
         self._wake.set()
+
+    def note_crd(self, change: Change, obj: Object) -> None:
+        """A definition of a custom resource has come, changed or gone: what policies that name its kind may be told of
+        its fields changes with it."""
+        name = str((obj.get("metadata") or {}).get("name"))
+        known = self._crds.get(name)
+        if change == "deleted":
+            self._crds.pop(name, None)
+        elif known is not None and known.get("spec") == obj.get("spec"):
+            return
+        else:
+            self._crds[name] = obj
+        kind = kind_of_crd(obj)
+        for key, entry in self.entries.items():
+            if kind in entry.text:
+                self._stale.add(key)
+                self._pending.setdefault(key, entry.obj)
+                self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled. The first round runs even without policies, so that the webhook becomes ready."""
@@ -128,10 +148,11 @@ class PolicyController:
                 continue
             known = self.entries.get(key)
             text = await asyncio.to_thread(object_text, obj)
-            if known is not None and known.text == text:
+            if known is not None and known.text == text and key not in self._stale:
                 # Only the status or something else that the compiler does not read.
                 self.entries[key] = replace(known, obj=obj)
                 continue
+            self._stale.discard(key)
             entry = await asyncio.to_thread(self._compile, obj, text, known)
             self.entries[key] = entry
             compiled.append(key[2])
@@ -157,7 +178,13 @@ class PolicyController:
         now = time.time()
         good = known.good if known is not None else None
         try:
-            compiled = compile_text(text, origin, cel_strict=self._settings.cel_strict, quirks=self._settings.quirks)
+            compiled = compile_text(
+                text,
+                origin,
+                cel_strict=self._settings.cel_strict,
+                quirks=self._settings.quirks,
+                crds=list(self._crds.values()),
+            )
         except Exception as error:
             # A bug of the compiler, told where people look for it; the other policies go on.
             log.exception("%s: the compiler failed", origin)

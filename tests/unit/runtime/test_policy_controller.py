@@ -224,3 +224,40 @@ def test_a_broken_policy_may_still_lose_its_finalizers() -> None:
 @pytest.mark.parametrize("kind", ["ClusterPolicyReport", "Pod"])
 def test_other_kinds_are_none_of_its_business(kind: str) -> None:
     assert _asked({**policy(), "kind": kind})["allowed"] is True
+
+
+CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: backups.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: backups, kind: Backup}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {keep: {type: integer}}}}}}
+"""
+
+
+def test_policies_that_name_a_kind_are_compiled_again_with_its_definition() -> None:
+    async def scenario(controller: PolicyController, live: Live) -> None:
+        controller.note("added", policy(kinds="kinds", Pod="Backup"))
+        controller.note("added", policy(**{"require-team": "of-pods"}))
+        await controller.round()
+        before = {key[2]: entry.good for key, entry in controller.entries.items()}
+        controller.note_crd("added", policy(CRD))
+        await controller.round()
+        after = {key[2]: entry.good for key, entry in controller.entries.items()}
+        assert after["of-pods"] is before["of-pods"]
+        for found, known in ((before, False), (after, True)):
+            good = found["require-team"]
+            assert good is not None
+            assert ("crds" in str(good.module.header.options)) is known
+        controller.note_crd("modified", policy(CRD))
+        await controller.round()
+        assert controller.entries["ClusterPolicy", "", "require-team"].good is after["require-team"]
+
+    run(scenario)
