@@ -14,6 +14,7 @@ from runtime.context.objects import Objects
 from runtime.context.outside import Outside, Response
 from runtime.engine import Engine
 from runtime.host import KEY as HOST
+from runtime.mutate_existing import mutate_existing
 from runtime.policyset import PolicySet
 from runtime.request import Request, UserInfo
 from tests.reference import Result
@@ -78,7 +79,13 @@ def run_product(
     if mutated.patched is not None:
         request = request.patched(mutated.patched)
     validated = engine.evaluate(request, "validate", full=True)
-    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in (*mutated.results, *validated.results)]
+    results = [*mutated.results, *validated.results]
+    for result in engine.evaluate(request, "background").results:
+        if result.kind == "mutateExisting" and result.product is not None:
+            results += [changed.result for changed in mutate_existing(result, request)]
+        else:
+            results.append(result)
+    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in results]
 
 
 def _outside(world: dict[str, Any]) -> tuple[Outside, dict[str, dict[str, list[Any]]]]:

@@ -30,12 +30,12 @@ def mutate(rule: dict[str, Any], resource: dict[str, Any], context: Context, val
         return "skip", "no patches applied", None
     except (SubstitutionError, MutationError) as error:
         return "error", str(error), None
-    return _changed(resource, patched)
+    return _changed(resource, patched, "no patches applied")
 
 
-def _changed(resource: dict[str, Any], patched: dict[str, Any]) -> Mutated:
+def _changed(resource: dict[str, Any], patched: dict[str, Any], unchanged: str) -> Mutated:
     if equal(patched, resource):
-        return "skip", "no patches applied", None
+        return "skip", unchanged, None
     metadata: Any = patched.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     kind, called, namespace = (
@@ -76,7 +76,7 @@ def _by_foreach(
         return "error", f"failed to mutate elements: {error}", None
     if equal(patched, resource):
         return "skip", "0 elements processed", None
-    return _changed(resource, patched)
+    return _changed(resource, patched, "0 elements processed")
 
 
 def _foreach(
@@ -136,7 +136,9 @@ def targets_of(spec: dict[str, Any], context: Context) -> list[dict[str, Any]]:
     for one in context.world.objects:
         metadata = one.get("metadata") or {}
         own_group, _, own_version = str(one.get("apiVersion", "")).rpartition("/")
-        if not (wildcard(group, own_group) and wildcard(version, own_version) and wildcard(kind, str(one.get("kind")))):
+        if not wildcard(kind, str(one.get("kind"))):
+            continue
+        if asked.get("apiVersion") and not (wildcard(group, own_group) and wildcard(version, own_version)):
             continue
         namespace = metadata.get("namespace") or ""
         if context.namespace is not None and namespace != context.namespace:
@@ -155,14 +157,14 @@ def targets_of(spec: dict[str, Any], context: Context) -> list[dict[str, Any]]:
 
 def mutate_existing(
     rule: dict[str, Any], context: Context, values: dict[str, Any]
-) -> list[tuple[Mutated, dict[str, Any]]]:
-    """What becomes of each target: the outcome, and the target as it was."""
-    made: list[tuple[Mutated, dict[str, Any]]] = []
+) -> list[tuple[Mutated, dict[str, Any] | None]]:
+    """What becomes of each target: the outcome, and the target as it was, None when none can be named."""
+    made: list[tuple[Mutated, dict[str, Any] | None]] = []
     for spec in rule["mutate"]["targets"]:
         try:
             found = targets_of(spec, context)
         except SubstitutionError as error:
-            made.append((("error", str(error), None), {}))
+            made.append((("error", str(error), None), None))
             continue
         made += [(_one(rule, spec, target, context, values), target) for target in found]
     return made
