@@ -137,6 +137,11 @@ CODES: Final[dict[str, Code]] = {
         "no controller", "The annotation for autogen is split at commas only; a name with a space is no controller."
     ),
     # T13: parts of rules
+    "T1300": _e("loop that checks nothing", "A loop needs one of `pattern`, `anyPattern`, `deny` and `foreach`."),
+    "T1301": _e("loop of several checks", "A loop takes one kind of check; make a loop of each over the same list."),
+    "T1302": _e("loops too deep", "At most ten loops stand within one another."),
+    "T1303": _e("scope of no map", "With `elementScope: true` patterns look at the elements, which must be maps."),
+    "T1304": _w("scope without a pattern", "`elementScope` says what patterns look at; `deny` and loops use none."),
     "T1310": _e(
         "context entry of no kind, or of several",
         "An entry of `context` says in one way where its value comes from: `variable`, `configMap`, `apiCall`, "
@@ -172,6 +177,20 @@ CODES: Final[dict[str, Code]] = {
         "global context entry", "A GlobalContextEntry has one source of data, and what it says of it must be of use."
     ),
     "T1321": _e("name of a projection", "Projections have names of their own, other than that of their entry."),
+    "T1330": _e("loops too deep", "At most ten loops of a mutation may stand within one another."),
+    "T1331": _e(
+        "loop that changes nothing",
+        "An element of a loop needs exactly one of `patchStrategicMerge`, `patchesJson6902` and `foreach`.",
+    ),
+    "T1332": _w(
+        "removal by index from the front",
+        "Each removal moves the elements behind it, so that the next index names another: set `order: Descending`.",
+    ),
+    "T1333": _e("target without a kind", "A target needs `apiVersion` and `kind`."),
+    "T1334": _w("target by uid alone", "A `uid` without a `name` is looked for among all objects of the kind."),
+    "T1335": _e(
+        "target in another namespace", "A namespaced policy changes objects of its own namespace and no others."
+    ),
     "T1340": _e(
         "control of another level",
         "The excluded control belongs to level `restricted`, so that a rule of level `baseline` never asks for it.",
@@ -295,6 +314,42 @@ CODES: Final[dict[str, Code]] = {
         "rule too dear",
         "All expressions of a rule, its variables and messages too, may cost 10,000,000 units together.",
     ),
+    # T135: generate and cleanup
+    "T1350": _e("data is no map", "`data` is the body of the object, or one variable that gives it."),
+    "T1351": _n(
+        "apiVersion found from the kind", "The target names its kind alone; built-in kinds come before those of CRDs."
+    ),
+    "T1352": _e(
+        "target without a kind",
+        "A target names one kind, with its `apiVersion` where the kind alone does not say which is meant.",
+    ),
+    "T1353": _e(
+        "several ways of making a target",
+        "A target is made of `data`, or copied by `clone` or `cloneList`. Sources of `cloneList` bring their own names"
+        " and kinds, which all have a namespace or all have none.",
+    ),
+    "T1354": _e("target without a name", "An object that is made, and one that is copied, must be named."),
+    "T1355": _w(
+        "namespace of a cluster-wide kind", "Objects of the kind have no namespace; the one that is written is left out."
+    ),
+    "T1356": _e("target without a namespace", "Objects of the kind stand in a namespace, which must be named."),
+    "T1357": _w(
+        "target is the trigger", "The object to make is the one that sets the rule off, so that nothing is ever made."
+    ),
+    "T1358": _e(
+        "target outside the namespace", "A policy of a namespace makes, copies and reads objects of its own alone."
+    ),
+    "T1359": _n(
+        "bare data", "None of the keys is a part of an object's body: they are the `data` of the ConfigMap or Secret."
+    ),
+    "T1360": _e(
+        "bad schedule",
+        "A schedule is a cron text of five fields: minute, hour, day of the month, month, day of the week.",
+    ),
+    "T1361": _n("cleanup in a rule", "The standard form is a policy of its own, CleanupPolicy or ClusterCleanupPolicy."),
+    "T1362": _e("user in a cleanup policy", "Nobody makes a request when the clock does: roles and subjects never match."),
+    "T1363": _e("context of a cleanup policy", "The reference takes `variable`, `apiCall` and `globalReference` here."),
+    "T1364": _e("cleanup of nothing", "`removeResources` lists kinds, each one kind without wildcards."),
     # T14: match
     "T1401": _e(
         "bad kind selector",
@@ -367,6 +422,10 @@ CODES: Final[dict[str, Code]] = {
     ),
     "T1438": _a("variable that may be missing", "Where the label or annotation is missing, the rule ends as an error."),
     "T1439": _a("rule given twice", "Another rule of the policy checks the same of the same resources."),
+    "T1440": _a(
+        "match without any or all",
+        "`match` and `exclude` take their filters under `any` or `all`; Kyverno is about to give up the direct form.",
+    ),
     # T16: messages
     "T1601": _w("message has no text", "The message is empty, users will not know what to mend."),
     # T20: limits

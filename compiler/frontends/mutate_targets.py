@@ -56,7 +56,9 @@ def lower_targets(frame: RuleFrame) -> None:
 def _spec(frame: RuleFrame, number: int, target: Target) -> Expr:
     frame.places.add(target.pointer)
     given = {key: target.raw[key] for key in _FIELDS if target.raw.get(key)}
-    lowered = lower_value(given, frame.scope, target.pointer)
+    roots = frame.scope.roots
+    scope = frame.scope if roots is None else replace(frame.scope, roots=roots - {TARGET})
+    lowered = lower_value(given, scope, target.pointer)
     if isinstance(lowered, Const):
         return lowered
     local = frame.builder.let(lowered, "V", "spec", target.pointer)

@@ -1,8 +1,9 @@
-"""Checks of ``patchesJson6902``: the text holds a list of operations with fixed paths; called by policy_rules."""
+"""Checks of ``patchesJson6902``: the text holds a list of operations with fixed paths; called by mutate_rules."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from compiler.diagnostics import Reporter
@@ -10,14 +11,16 @@ from compiler.source import Document, SourceError, load_values
 
 _VARIABLE = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 _STAND_IN: Final = "\ue000"
+_NUMBERED: Final = re.compile(f"{_STAND_IN}([0-9]+){_STAND_IN}")
 _OPS: Final = ("add", "remove", "replace", "move", "copy", "test")
 _VALUE_OPS: Final = ("add", "replace", "test")
 
 
-def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
-    """Reports bad shape, ``op``, ``path`` or ``value`` (T0314) and variables in paths (T0311)."""
+def check(doc: Document, text: str, at: str, reporter: Reporter, *, in_loop: bool = False) -> None:
+    """Reports bad shape, ``op``, ``path`` or ``value`` (T0314) and, but in loops, variables in paths (T0311). A text
+    that is one variable cannot be looked at."""
     # Stand-ins keep the length, so that places in the text stay right.
-    plain = _VARIABLE.sub(lambda m: _STAND_IN * len(m.group()), text)
+    plain = _without_variables(text)
     try:
         values = load_values(plain)
     except SourceError as e:
@@ -25,6 +28,8 @@ def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
         reporter.error("T0314", doc.spans.text_span(at, offset, offset + 1), f"the patch is {e.message}", "", e.help)
         return
     patch = values[0] if len(values) == 1 else None
+    if in_loop and type(patch) is str and patch.strip(_STAND_IN) == "":
+        return
     if type(patch) is not list:
         reporter.error(
             "T0314",
@@ -34,7 +39,11 @@ def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
         )
         return
     for i, operation in enumerate(patch):
-        if type(operation) is dict and any(_STAND_IN in str(operation.get(k, "")) for k in ("path", "from")):
+        if (
+            not in_loop
+            and type(operation) is dict
+            and any(_STAND_IN in str(operation.get(k, "")) for k in ("path", "from"))
+        ):
             reporter.error(
                 "T0311",
                 _place(doc, text, at, i),
@@ -48,6 +57,27 @@ def check(doc: Document, text: str, at: str, reporter: Reporter) -> None:
             )
 
 
+def operations(text: str) -> Iterator[dict[str, Any]]:
+    """The operations of a patch; a path within one holds each variable as it is written, the last of them if variables
+    stand in variables. None for a text that holds no list of maps."""
+    written = [m.group() for m in _VARIABLE.finditer(text)]
+    names = iter(range(len(written)))
+    try:
+        values = load_values(_without_variables(_VARIABLE.sub(lambda m: f"{_STAND_IN}{next(names)}{_STAND_IN}", text)))
+    except SourceError:
+        return
+    for operation in values[0] if len(values) == 1 and type(values[0]) is list else ():
+        if type(operation) is dict and type(path := operation.get("path")) is str:
+            yield {**operation, "path": _NUMBERED.sub(lambda m: written[int(m[1])], path)}
+
+
+def _without_variables(text: str) -> str:
+    """The text with stand-ins of the same length for variables, inner ones first."""
+    while (plain := _VARIABLE.sub(lambda m: _STAND_IN * len(m.group()), text)) != text:
+        text = plain
+    return text
+
+
 def _problem(operation: Any) -> tuple[str, str] | None:
     if type(operation) is not dict:
         return "is not a map", "op, path and value"
@@ -56,7 +86,7 @@ def _problem(operation: Any) -> tuple[str, str] | None:
         return (f'has the unknown op "{op}"' if op is not None else "has no op"), "one of " + ", ".join(_OPS)
     if type(path) is not str:
         return "has no path", "path: /…"
-    if not path.startswith("/"):
+    if not path.startswith(("/", _STAND_IN)):
         return f'has the path "{path}"', "a path that begins with /"
     if op in ("move", "copy") and type(operation.get("from")) is not str:
         return "has no from", "from: /…"
