@@ -43,8 +43,8 @@ class Compiled:
 def compile_text(
     text: str, origin: str, *, cel_strict: bool = False, quirks: str = "", crds: Iterable[Mapping[str, Any]] = ()
 ) -> Compiled:
-    """Compiles every policy of a YAML text. Never raises for what the text holds. Of ``crds`` those count whose kind the
-    text names."""
+    """Compiles every policy of a YAML text. Never raises for what the text holds. Of ``crds`` those count whose kind
+    the text names."""
     from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
     from compiler.schema import read_policies
