@@ -91,7 +91,7 @@ def listed(frame: RuleFrame, entry: ForEach, number: int) -> Local:
     frame.places.add(at)
     b = frame.builder
     if "object" not in entry.query or frame.rule.mutate is not None:
-        return b.let(_query(frame, entry.query, at), "V", "list", at)
+        return b.let(_maps(frame, entry, _query(frame, entry.query, at)), "V", "list", at)
     builder = FunctionBuilder(f"{b.name}.list{number}", result="V", policy=b.policy)
     inside = replace(frame, builder=builder, scope=frame.scope.inside(builder))
     builder.ret(_query(inside, entry.query, at), at)
@@ -107,6 +107,16 @@ def _query(frame: RuleFrame, query: str, at: str) -> Expr:
         return lower_query(query, frame.scope, at)
     text = frame.builder.let(lower_text(query, frame.scope, at), "V", "query", at)
     return Choose(Op("is_err", (text,)), text, query_at_run_time(text, frame.scope))
+
+
+def _maps(frame: RuleFrame, entry: ForEach, value: Expr) -> Expr:
+    """The value of a list; reports a constant one without the maps that the scope asks for."""
+    if entry.element_scope and isinstance(value, Const):
+        items = value.value if type(value.value) is list else [value.value]
+        if any(type(item) not in (dict, type(None)) for item in items):
+            where = f"{entry.pointer}/elementScope"
+            frame.scope.error("T1303", where, "the elements of the list are no maps", help="remove elementScope")
+    return value
 
 
 def list_error(entry: ForEach, value: Expr) -> Expr:

@@ -44,6 +44,16 @@ def check(doc: Document, pattern: Json, at: str, reporter: Reporter) -> None:
                 check(doc, value, f"{at}/{i}", reporter)
 
 
+def check_any(doc: Document, patterns: Json, at: str, reporter: Reporter) -> None:
+    """Reports the same of an ``anyPattern``, and one that is no list (T0202) or has none (T0315)."""
+    if type(patterns) is not list:
+        reporter.error("T0202", doc.spans.span(at), "anyPattern must be a list of patterns", "a list")
+    elif not patterns:
+        reporter.error("T0315", doc.spans.span(at), "anyPattern has no pattern", "a list of patterns")
+    for i, pattern in enumerate(patterns if type(patterns) is list else ()):
+        check(doc, pattern, f"{at}/{i}", reporter)
+
+
 def _anchor(doc: Document, mark: str, name: str, value: Json, at: str, reporter: Reporter) -> None:
     if mark == "+":
         reporter.error(

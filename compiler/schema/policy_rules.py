@@ -15,8 +15,9 @@ from compiler.schema import (
     condition_rules,
     context_rules,
     label_rules,
+    loop_rules,
     match_rules,
-    patch_rules,
+    mutate_rules,
     pattern_rules,
     pod_security_rules,
 )
@@ -30,7 +31,6 @@ MAX_NAME: Final = 63
 
 _ACTIONS: Final = ("validate", "mutate", "generate", "verifyImages", "cleanup")
 _VALIDATE: Final = ("pattern", "anyPattern", "deny", "podSecurity", "manifests", "cel", "assert", "foreach")
-_MUTATE: Final = ("patchStrategicMerge", "patchesJson6902", "foreach")
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _VARIABLE = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 _USER = re.compile(
@@ -40,6 +40,7 @@ _DEPRECATED_SPEC: Final = {
     "validationFailureAction": "failureAction under validate",
     "validationFailureActionOverrides": "failureActionOverrides under validate",
     "webhookTimeoutSeconds": "webhookConfiguration.timeoutSeconds",
+    "failurePolicy": "webhookConfiguration.failurePolicy",
     "generateExisting": "generateExisting under generate",
     "mutateExistingOnPolicyUpdate": "mutateExistingOnPolicyUpdate under mutate",
 }
@@ -237,7 +238,7 @@ def _rule(doc: Document, kind: str, spec: dict[str, Json], rule: dict[str, Json]
     if (validate := rule.get("validate")) is not None:
         _validate(doc, kind, validate, at + "/validate", reporter)
     if (mutate := rule.get("mutate")) is not None:
-        _mutate(doc, mutate, at + "/mutate", reporter)
+        mutate_rules.check(doc, kind, mutate, at + "/mutate", reporter)
         existing = mutate.get("mutateExistingOnPolicyUpdate")
         inherited = existing is None and spec.get("mutateExistingOnPolicyUpdate")
         if (existing or inherited) and not mutate.get("targets"):
@@ -266,18 +267,15 @@ def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, repo
             "one of them",
             "make a rule of each",
         )
-    patterns = validate.get("anyPattern")
-    if patterns is not None and type(patterns) is not list:
-        reporter.error("T0202", spans.span(at + "/anyPattern"), "anyPattern must be a list of patterns", "a list")
-    elif patterns == []:
-        reporter.error("T0315", spans.span(at + "/anyPattern"), "anyPattern has no pattern", "a list of patterns")
-    for i, pattern in enumerate(patterns if type(patterns) is list else ()):
-        pattern_rules.check(doc, pattern, f"{at}/anyPattern/{i}", reporter)
+    if (patterns := validate.get("anyPattern")) is not None:
+        pattern_rules.check_any(doc, patterns, at + "/anyPattern", reporter)
     if (pattern := validate.get("pattern")) is not None:
         pattern_rules.check(doc, pattern, at + "/pattern", reporter)
     deny = validate.get("deny")
     if deny is not None and deny.get("conditions") is not None:
         condition_rules.check(doc, deny["conditions"], at + "/deny/conditions", reporter)
+    if loops := validate.get("foreach"):
+        loop_rules.check(doc, loops, at + "/foreach", reporter)
     if (pod_security := validate.get("podSecurity")) is not None:
         pod_security_rules.check(doc, pod_security, at + "/podSecurity", reporter)
     if kind == "ClusterPolicy":
@@ -286,25 +284,6 @@ def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, repo
         )
     if validate.get("message") == "":
         reporter.warning("T1601", spans.key_span(at + "/message"), "the message is empty", "", "say what to mend")
-
-
-def _mutate(doc: Document, mutate: dict[str, Json], at: str, reporter: Reporter) -> None:
-    spans = doc.spans
-    given = [k for k in _MUTATE if mutate.get(k) not in (None, "", [])]
-    if not given:
-        reporter.error(
-            "T0317", spans.key_span(at), "mutate changes nothing", "one of patchStrategicMerge, patchesJson6902"
-        )
-    elif len(given) > 1:
-        reporter.error(
-            "T0318",
-            spans.key_span(f"{at}/{given[1]}"),
-            f"mutate has several patches: {' and '.join(given)}",
-            "one of them",
-            "make a rule of each",
-        )
-    if patches := mutate.get("patchesJson6902"):
-        patch_rules.check(doc, patches, at + "/patchesJson6902", reporter)
 
 
 def _user_variables(doc: Document, rule: dict[str, Json], at: str, reporter: Reporter) -> None:

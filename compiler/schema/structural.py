@@ -38,6 +38,7 @@ _ELEMENTS: Final = {
     "matchExpressions": "the expression",
     "exceptions": "the exception",
     "context": "the context entry",
+    "foreach": "the loop",
     "removeResources": "an element of removeResources",
     "failureActionOverrides": "the override",
     "validationFailureActionOverrides": "the override",
@@ -83,6 +84,15 @@ def check(doc: Document, kind: str, version: str, reporter: Reporter) -> None:
         reporter.error("T0203", doc.spans.key_span("/kind"), f"a {kind} needs a spec", "spec")
         return
     checker.walk(spec, {"$ref": known.specs[kind, version]}, "/spec", "spec")
+
+
+def check_part(doc: Document, value: Any, definition: str, at: str, name: str, reporter: Reporter) -> None:
+    """Reports the same of a part that its schema takes as it is, as it may hold others of its own kind. ``name`` is
+    what the user reads for it."""
+    schema = {"$ref": definition}
+    if value is None:
+        reporter.error("T0202", doc.spans.span(at), f"{name} must be a map, not null", "a map")
+    _Checker(doc, load().definitions, reporter).walk(value, schema, at, name)
 
 
 class _Checker:

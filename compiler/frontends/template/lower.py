@@ -36,6 +36,7 @@ __all__ = [
 _ROOT: Final = ir.Op("j_root")
 _OPERATION: Final = ir.Load(("$operation",))
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_OF_LOOPS: Final = re.compile(r"element(Index)?\d*\Z")
 _CODES: Final = {"name": "T1102", "arity": "T1103", "type": "T1105"}
 _ERRORS: Final = {"name": "unknown_function", "arity": "arity", "type": "type"}
 
@@ -202,6 +203,8 @@ def _look_over(node: Node, scope: Scope, pointer: str, offset: int) -> None:
             near = get_close_matches(name, sorted(known), 1)
             names = f"a variable begins with one of {', '.join(sorted(known))}"
             hint = f"did you mean {near[0]}? {names}" if near else names
+            if _OF_LOOPS.match(name) and "element" not in known:
+                hint = f"{name} is known inside of foreach only"
             scope.error("T1104", pointer, f"unknown variable {name}", at=at, help=hint)
             break
 
