@@ -37,12 +37,13 @@ _VARIABLE: Final = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 
 
 def advise(policy: Policy, schemas: Schemas, reporter: Reporter) -> None:
-    """Reports advice about a policy: T1430 to T1439."""
+    """Reports advice about a policy: T1430 to T1440."""
     if policy.native:
         return
     _unrelated(policy, reporter)
     _twice(policy, reporter)
     for rule in policy.rules:
+        _direct(policy, rule, reporter)
         _every_kind(policy, rule, reporter)
         _message(policy, rule, reporter)
         _json_patch(policy, rule, reporter)
@@ -101,6 +102,18 @@ def _twice(policy: Policy, reporter: Reporter) -> None:
                 )
                 break
         seen.append((plain, rule))
+
+
+def _direct(policy: Policy, rule: Rule, reporter: Reporter) -> None:
+    for name, block in (("match", rule.match), ("exclude", rule.exclude)):
+        if block is not None and block.mode == "direct" and not block.filters[0].empty:
+            reporter.advice(
+                "T1440",
+                policy.doc.spans.key_span(f"{rule.pointer}/{name}"),
+                f"the {name} stands by itself, which Kyverno is about to give up",
+                "",
+                f"write it as an element of any:\n{name}:\n  any:\n  - resources: …",
+            )
 
 
 def _every_kind(policy: Policy, rule: Rule, reporter: Reporter) -> None:

@@ -39,6 +39,7 @@ _ACTION_FIELDS: Final = {
     "validationFailureAction": "failureAction",
     "validationFailureActionOverrides": "failureActionOverrides",
 }
+_WEBHOOK_FIELDS: Final = {"failurePolicy": "failurePolicy", "webhookTimeoutSeconds": "timeoutSeconds"}
 _NO_EFFECT: Final = ("schemaValidation", "generateExistingOnPolicyUpdate")
 
 
@@ -157,8 +158,8 @@ class _Fixer:
         yield "T0502", self._moved(_ACTION_FIELDS, "validate")
         yield "T0502", self._moved({"generateExisting": "generateExisting"}, "generate")
         yield "T0502", self._moved({"mutateExistingOnPolicyUpdate": "mutateExistingOnPolicyUpdate"}, "mutate")
-        if "webhookTimeoutSeconds" in self._spec:
-            yield "T0502", self._timeout()
+        if any(old in self._spec for old in _WEBHOOK_FIELDS):
+            yield "T0502", self._webhook()
 
     def _moved(self, names: dict[str, str], part: str) -> list[Edit | None]:
         """Fields of the spec moved into every rule of a kind, all together: the rule's own action would else come
@@ -192,22 +193,31 @@ class _Fixer:
                 edits.append(self._layout.added(f"/spec/rules/{i}/{part}", rows))
         return edits
 
-    def _timeout(self) -> list[Edit | None]:
-        old = "/spec/webhookTimeoutSeconds"
+    def _webhook(self) -> list[Edit | None]:
+        """Fields of the spec moved into ``webhookConfiguration``, whose own come first."""
         webhook = self._spec.get("webhookConfiguration")
-        rows = self._layout.entry(old)
-        if rows is None or len(rows) > 1:
-            return []
-        row = rows[0].replace("webhookTimeoutSeconds", "timeoutSeconds", 1)
+        own = webhook if type(webhook) is dict else {}
+        rows: list[str] = []
+        places: list[str] = []
+        for old, new in _WEBHOOK_FIELDS.items():
+            if old not in self._spec:
+                continue
+            entry = self._layout.entry(f"/spec/{old}")
+            if entry is None or len(entry) > 1:
+                return []
+            places.append(f"/spec/{old}")
+            if own.get(new) is None:
+                rows.append(entry[0].replace(old, new, 1))
         if type(webhook) is dict:
-            if webhook.get("timeoutSeconds") is not None:
-                return [self._layout.removed(old)]
-            return [self._layout.removed(old), self._layout.added("/spec/webhookConfiguration", [row])]
-        lines, column = self._layout.lines(old), self._layout.inside("/spec")
+            edits: list[Edit | None] = [self._layout.removed(place) for place in places]
+            return [*edits, self._layout.added("/spec/webhookConfiguration", rows)] if rows else edits
+        lines, column = self._layout.lines(places[0]), self._layout.inside("/spec")
         if lines is None or column is None or "webhookConfiguration" in self._spec:
             return []
         indent = " " * column[1]
-        return [Edit(*lines, f"{indent}webhookConfiguration:\n{indent}  {row}\n")]
+        text = "".join(f"{indent}  {row}\n" for row in rows)
+        written = Edit(*lines, f"{indent}webhookConfiguration:\n{text}")
+        return [written, *(self._layout.removed(place) for place in places[1:])]
 
     def _block(self, block: dict[str, Json], at: str) -> Iterator[tuple[str, list[Edit | None]]]:
         yield from self._filter(block, at)

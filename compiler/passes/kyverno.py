@@ -17,6 +17,7 @@ TWINS: Final = {
     "pat.walk": "pat.walk_kyverno",
     "cond.equals": "cond.equals_kyverno",
     "cond.not_equals": "cond.not_equals_kyverno",
+    "patch.strategic": "patch.strategic_kyverno",
     "jmes.semver_compare": "jmes.semver_compare_kyverno",
 }
 """Intrinsics with the one that answers as the reference does."""

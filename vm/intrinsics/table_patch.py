@@ -19,6 +19,16 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         dynamic=True,
     ),
     Intrinsic(
+        name="patch.strategic_kyverno",
+        params=("V", "V", "V"),
+        result="V",
+        impl="vm.patch.strategic:strategic_kyverno",
+        doc="patch.strategic with the answers of the reference for anchors in lists (--quirks=kyverno)",
+        fuel=16,
+        metered=True,
+        dynamic=True,
+    ),
+    Intrinsic(
         name="patch.json6902",
         params=("V", "V"),
         result="V",

@@ -34,7 +34,7 @@ class _Gone:
     __slots__ = ()
 
 
-_GONE: Final = _Gone()  # a part of the patch that was only tests
+GONE: Final = _Gone()  # a part of the patch that was only tests
 
 
 def anchor(key: str) -> tuple[str, str] | None:
@@ -49,8 +49,8 @@ def preprocess(resource: Value, patch: Value, match: Match) -> Value:
     Answers ``Err("conditional", …)`` or ``Err("global", …)`` when an anchor says that the rule does nothing, and
     ``Err("patch", …)`` when the patch does not fit the resource.
     """
-    done = _Walk(match).value(resource, patch)
-    return {} if done is _GONE else done
+    done = Walk(match).value(resource, patch)
+    return {} if done is GONE else done
 
 
 def _is_test(key: str) -> bool:
@@ -66,7 +66,9 @@ def has_anchor(value: Value, signs: tuple[str, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class Walk:
+    """Goes down a patch and the resource together. A part of the patch that was only tests becomes ``GONE``."""
+
     match: Match
 
     def value(self, resource: Value, patch: Value) -> Value:
@@ -79,7 +81,7 @@ class _Walk:
     def mapping(self, resource: Value, patch: dict[str, Any]) -> Value:
         if not patch:
             return patch
-        entries = _with_additions(resource, patch)
+        entries = with_additions(resource, patch)
         additions: dict[str, Any] = {}
         for sign, code, word in (("<", "global", "global condition"), ("", "conditional", "condition")):
             for key, want in entries.items():
@@ -89,7 +91,7 @@ class _Walk:
                 outcome = self.condition(resource, a[1], want)
                 if type(outcome) is Err:
                     return outcome if outcome.code == "patch" else Err(code, f"{word} failed: {outcome.text}")
-                if outcome is not _GONE:
+                if outcome is not GONE:
                     additions[a[1]] = outcome
         result: dict[str, Any] = {}
         for key, part in entries.items():
@@ -101,12 +103,12 @@ class _Walk:
             done = self.value(_field(resource, key), part)
             if type(done) is Err:
                 return done
-            if done is not _GONE:
+            if done is not GONE:
                 result[key] = done
-        return result or _GONE
+        return result or GONE
 
     def condition(self, resource: Value, name: str, want: Value) -> Value:
-        """``_GONE`` when it holds and leaves nothing, what it adds when it holds additions, else an ``Err``."""
+        """``GONE`` when it holds and leaves nothing, what it adds when it holds additions, else an ``Err``."""
         found = _field(resource, name)
         if found is MISSING:
             return Err("mismatch", f'could not found "{name}" key in the resource')
@@ -115,12 +117,12 @@ class _Walk:
             additions = {k: v for k, v in want.items() if (a := anchor(k)) is not None and a[0] == "+"}
         if additions:
             tests = {k: v for k, v in want.items() if k not in additions}
-            added = _with_additions(found, additions)
+            added = with_additions(found, additions)
             if tests and (error := self.match(_texted(found), tests)) is not None:
                 return error
-            return added or _GONE
+            return added or GONE
         error = self.match(_texted(found), _texted(want))
-        return _GONE if error is None else error
+        return GONE if error is None else error
 
     def sequence(self, resource: Value, patch: list[Any]) -> Value:
         elements: list[Any]
@@ -139,7 +141,7 @@ class _Walk:
             if type(made) is Err:
                 return made
             result.extend(made)
-        return result or _GONE
+        return result or GONE
 
     def tested(self, elements: list[Any], part: dict[str, Any]) -> Value:
         """An element with global conditions adds nothing; it stops the rule unless some element passes."""
@@ -179,7 +181,7 @@ def _field(resource: Value, key: str) -> Value:
     return resource.get(key, MISSING) if is_map(resource) else MISSING
 
 
-def _with_additions(resource: Value, patch: dict[str, Any]) -> dict[str, Any]:
+def with_additions(resource: Value, patch: dict[str, Any]) -> dict[str, Any]:
     """The map with each ``+(k)`` renamed to ``k``, or left out where the resource has ``k``, even null."""
     result: dict[str, Any] = {}
     for key, part in patch.items():

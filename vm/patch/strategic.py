@@ -9,12 +9,13 @@ that an anchor has found change where they stand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from vm.host import Imports, Meter
 from vm.patch.merge_keys import ASSOCIATIVE_KEYS, KEY_DEFAULTS, PLAIN, ListOf, MapOf, schema_of
-from vm.patch.preprocess import At, preprocess
+from vm.patch.preprocess import At, Match, preprocess
 from vm.values import MISSING, Err, Value, is_list, is_map, json_equal
 
 _DIRECTIVE: Final = "$patch"
@@ -33,13 +34,31 @@ def strategic(imports: Imports, meter: Meter, resource: Value, patch: Value, kin
     Answers the new resource (the same object when nothing changes), ``Err("conditional" | "global")`` when an anchor
     says that the rule does nothing, and ``Err("patch")`` when the patch does not fit.
     """
+    return _laid(preprocess, imports, meter, resource, patch, kind)
+
+
+def strategic_kyverno(imports: Imports, meter: Meter, resource: Value, patch: Value, kind: Value) -> Value:
+    """Body of ``patch.strategic_kyverno``: anchors in lists as the reference resolves them."""
+    from vm.patch import preprocess_kyverno
+
+    return _laid(preprocess_kyverno.preprocess, imports, meter, resource, patch, kind)
+
+
+def _laid(
+    resolve: Callable[[Value, Value, Match], Value],
+    imports: Imports,
+    meter: Meter,
+    resource: Value,
+    patch: Value,
+    kind: Value,
+) -> Value:
     from vm.intrinsics.pattern_walk import walk
 
     def match(value: Value, pattern: Value) -> Err | None:
         found: Err | None = walk(imports, meter, value, pattern)
         return found
 
-    ready = preprocess(resource, patch, match)
+    ready = resolve(resource, patch, match)
     if type(ready) is Err:
         return ready
     group, name = (kind[0], kind[2]) if is_list(kind) and len(kind) >= 3 else ("", "")
