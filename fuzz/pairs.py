@@ -20,6 +20,7 @@ from runtime.context.outside import Outside, Response
 from runtime.engine import Engine
 from runtime.host import KEY as HOST
 from runtime.host import Host
+from runtime.mutate_existing import mutate_existing
 from runtime.policyset import PolicySet
 from runtime.request import Request
 from tests.cases.engines import compiled
@@ -82,8 +83,13 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
         request = request.patched(mutated.patched)
-    validated = engine.evaluate(request, "validate", full=True)
-    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in (*mutated.results, *validated.results)]
+    results = [*mutated.results, *engine.evaluate(request, "validate", full=True).results]
+    for result in engine.evaluate(request, "background").results:
+        if result.kind == "mutateExisting" and result.product is not None:
+            results += [changed.result for changed in mutate_existing(result, request)]
+        else:
+            results.append(result)
+    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in results]
 
 
 def by_reference(policies: Prepared, case: Case, at: int) -> list[Result]:
@@ -94,7 +100,6 @@ def by_reference(policies: Prepared, case: Case, at: int) -> list[Result]:
         old=case.olds[at] if case.olds else None,
         namespace_labels={},
         world=WORLD,
-        phases=("mutate", "validate"),
     )
 
 

@@ -73,7 +73,7 @@ _INNER: Final = (
     "element",
     "request.object.spec.volumes",
 )
-KINDS: Final = frozenset(("validate", "foreach", "mutate", "mutateForeach", "podSecurity"))
+KINDS: Final = frozenset(("validate", "foreach", "mutate", "mutateForeach", "podSecurity", "targets"))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Rules(Maker):
         spec: dict[str, Any] = {"background": False, "rules": rules}
         if self.chance(3):
             spec["validationFailureAction"] = self.rng.choice(("Enforce", "Audit"))
-        if self.chance(6):
+        if self.chance(6) and not any((r.get("mutate") or {}).get("targets") for r in rules):
             spec["applyRules"] = self.rng.choice(("One", "All"))
         metadata: dict[str, Any] = {"name": "generated"}
         made = {"apiVersion": "kyverno.io/v1", "kind": "ClusterPolicy", "metadata": metadata, "spec": spec}
@@ -180,6 +180,8 @@ class Rules(Maker):
             case "mutateForeach":
                 loops = [self.mutate_loop(about, sample, 0) for _ in range(self.rng.choice((1, 1, 2)))]
                 rule["mutate"] = {"foreach": loops}
+            case "targets":
+                rule["mutate"] = self.targets(sample)
         if "validate" in rule and kind != "podSecurity" and self.chance(2):
             rule["validate"]["message"] = self.rng.choice(("no", "labels are needed.", self.variable(sample)))
         if self.chance(10):
@@ -360,6 +362,33 @@ class Rules(Maker):
                 made["patchStrategicMerge"] = {"metadata": {"labels": {self.rng.choice(("last", "+(first)")): label}}}
             case _:
                 made["foreach"] = [self.mutate_loop(about, inside, depth + 1)]
+        return made
+
+    def targets(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """A change of objects that are there already."""
+        pick = self.rng.choice
+        kind = pick(("ConfigMap", "ConfigMap", "Namespace", "Secret"))
+        spec: dict[str, Any] = {"apiVersion": "v1", "kind": kind}
+        if self.chance(2):
+            spec["name"] = pick(("settings", "*", "{{ request.object.metadata.name }}", "team-a"))
+        if kind != "Namespace" and self.chance(2):
+            spec["namespace"] = pick(("default", "team-*", "{{ request.namespace }}"))
+        if self.chance(6):
+            spec["selector"] = {"matchLabels": {"team": "web"}}
+        inside = {**sample, "target": pick(OBJECTS)}
+        if self.chance(4):
+            spec["context"], inside = self.context(inside, 1)
+        if self.chance(3):
+            spec["preconditions"] = self.conditions(inside)
+        made: dict[str, Any] = {"targets": [spec]}
+        if self.chance(4):
+            path = pick(("/metadata/labels/from", "/data/mode", "/metadata/labels/team"))
+            operation = {"op": pick(("add", "replace", "remove")), "path": path, "value": self.variable(inside)}
+            made["patchesJson6902"] = json.dumps([operation])
+        else:
+            label = pick((self.variable(inside), "{{ target.metadata.name }}", "x"))
+            patch = pick(({"metadata": {"labels": {"from": label}}}, {"data": {"+(mode)": label, "more": "1"}}))
+            made["patchStrategicMerge"] = patch
         return made
 
     def _loop_operations(self, inside: dict[str, Any]) -> str:

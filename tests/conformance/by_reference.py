@@ -80,8 +80,12 @@ class ByReference:
         assert isinstance(policies, _Loaded)
         answers: list[Answer] = []
         current = resource
+        held = values.outside.objects
         world = _Supplied(
-            rule_values=_of_rules(values.rules), foreach_values=_of_rules(values.elements), outside=values.outside
+            objects=(*values.targets, *(held.all() if held is not None else ())),
+            rule_values=_of_rules(values.rules),
+            foreach_values=_of_rules(values.elements),
+            outside=values.outside,
         )
         for phase in (True, False):
             for info, document in policies.documents:
@@ -108,7 +112,13 @@ class ByReference:
                 if not found and phase:
                     continue
                 patched = next((r.patched for r in reversed(found) if r.patched), current) if phase else current
-                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in found)
+                for one in (r for r in found if r.target is not None):
+                    changed = (_result(info, one, "mutateExisting"),)
+                    answers.append(
+                        Answer(info, one.target, request.operation, True, changed, one.patched or one.target)
+                    )
+                plain = [r for r in found if r.target is None]
+                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in plain)
                 answers.append(Answer(info, resource, request.operation, phase, results, patched))
                 if phase:
                     current = patched

@@ -28,7 +28,7 @@ PHASES = ("mutate", "validate", "background")
 @dataclass(frozen=True)
 class Result:
     """``status``: pass, fail, skip, error. ``patched`` is the resource after a rule that changed it, ``generated`` the
-    objects that a generate rule makes, ``targets`` the existing objects that a rule changed."""
+    objects that a generate rule makes, ``target`` the existing object that a rule looked at."""
 
     policy: str
     rule: str
@@ -37,6 +37,7 @@ class Result:
     patched: dict[str, Any] | None = None
     generated: list[dict[str, Any]] | None = None
     properties: dict[str, str] = field(default_factory=dict)
+    target: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -231,8 +232,8 @@ class _Run:
         background = _phase(rule) == "background"
         if background:  # there exceptions go before preconditions
             excepted = exceptions_for(self.exceptions, policy, name, subject, context)
-            if excepted:
-                yield result("skip", _excepted(excepted))
+            if excepted and not self.says_nothing(rule, subject, context):
+                yield result("skip", "rule is skipped due to policy exception " + ", ".join(e.key for e in excepted))
                 return
         try:
             met, messages = holds(rule.get("preconditions"), context)
@@ -248,6 +249,8 @@ class _Run:
             yield result("skip", "; ".join(["preconditions not met", *messages]))
             return
         properties.update(_properties(rule, context))
+        if background and self.says_nothing(rule, subject, context):
+            return
         values = self.world.foreach_values.get((policy["metadata"]["name"], name)) or {}
         if rule.get("generate") is not None:
             try:
@@ -256,11 +259,20 @@ class _Run:
                 yield result("error", str(error))
         elif background:
             for (status, message, patched), target in mutate_existing(rule, context, values):
-                yield result(status, message, patched=patched or (target if status == "skip" else None))
+                yield result(status, message, patched=patched, target=target)
         else:
             found = self.outcome(policy, rule, subject, context, values)
             if found is not None:
                 yield result(found[0], found[1], patched=found[2])
+
+    def says_nothing(self, rule: dict[str, Any], subject: Subject, context: Context) -> bool:
+        """A deletion that meets a rule of the background which does not name deletions, and its preconditions."""
+        if subject.operation != "DELETE" or _lists_delete(rule.get("match")):
+            return False
+        try:
+            return holds(rule.get("preconditions"), context)[0]
+        except ConditionError:
+            return False
 
     def outcome(
         self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, context: Context, values: dict[str, Any]
@@ -325,6 +337,13 @@ class _Run:
             return False
         found = self.said(rule, before, context, values, excepted)
         return found is not None and found[0] == "fail"
+
+
+def _lists_delete(node: Any) -> bool:
+    """Rules of the background are about deletions only where their match names them."""
+    if isinstance(node, dict):
+        return "DELETE" in (node.get("operations") or ()) or any(map(_lists_delete, node.values()))
+    return isinstance(node, list) and any(map(_lists_delete, node))
 
 
 def _excepted(excepted: list[Excepted], space: str = "") -> str:
