@@ -35,6 +35,10 @@ of a rule               meaning
 ``podSecurity``         ``{level, version, exclude}`` of such a rule
 ``onPolicyUpdate``      true: a change of the policy sets a rule with targets off for all that it matches
 ``passed``              the message of a pass, where it is not the standing one
+``generate``            ``{synchronize, generateExisting, orphanDownstreamOnPolicyDelete, useServerSideApply}``
+``cleanup``             ``{schedule, propagation?}``; of the guide's rule also ``removals``, a list of
+                        ``{kind, names?, namespaces?, selector?}``, and ``kinds`` that ``match`` names (a kind is a
+                        list of group, version, kind and subresource)
 ======================  ==============================================================================================
 """
 
@@ -46,7 +50,7 @@ from typing import Any
 from compiler.autogen import expand
 from compiler.diagnostics import Reporter
 from compiler.frontends.conditions import preconditions
-from compiler.frontends.context import register
+from compiler.frontends.context import load_certain, register
 from compiler.frontends.exceptions import exemption
 from compiler.frontends.images import register_images
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, reads_namespace_labels
@@ -54,11 +58,12 @@ from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.pod_security import exclusion_json
 from compiler.frontends.properties import note_properties
 from compiler.frontends.rule import RuleFrame, frame_of
+from compiler.frontends.pattern import parse_kind
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
 from compiler.ir.build import TRUE, negate
 from compiler.schema.kinds import Schemas, provider
-from compiler.schema.model import ExceptionPolicy, Override, Params, Policy, Rule
+from compiler.schema.model import Cleanup, Generate, Removal, ExceptionPolicy, Override, Params, Policy, Rule
 
 
 def lower(
@@ -91,7 +96,7 @@ def lower(
             for pointer in sorted(frame.places):
                 span = policy.doc.spans.span(pointer)
                 spans[index, pointer] = (span.file, span.line, span.column)
-        namespace = policy.namespace if policy.kind == "Policy" else None
+        namespace = policy.scope
         lowered.append(ir.Policy(policy.name, namespace, tuple(rules), _policy_meta(policy)))
     exemptions = []
     for number, exception in enumerate(exceptions):
@@ -101,7 +106,7 @@ def lower(
 
 def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel_strict: bool) -> ir.Function:
     rule, b = frame.rule, frame.builder
-    condition = applies(rule, frame.policy.namespace if frame.policy.kind == "Policy" else None)
+    condition = applies(rule, frame.policy.scope)
     if condition != TRUE:
         b.ret_if(negate(condition), ir.Op("o_none"), frame.at("match"))
     if reads_namespace_labels(rule):
@@ -121,7 +126,12 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     if cel is not None and cel.params is not None:
         validate_cel.await_params(frame)
     register_images(frame)
+    targeted = rule.cleanup is not None or (rule.mutate is not None and rule.mutate.targets)
+    if targeted and frame.scope.roots is not None:
+        # What the rule's context says of the target is asked when the target is at hand.
+        frame.scope.roots |= {"target"}
     register(frame, rule.context)
+    load_certain(frame)
     preconditions(frame)
     note_properties(frame)
     if rule.mutate is not None and rule.mutate.targets:
@@ -130,6 +140,13 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
         lower_targets(frame)
     elif rule.mutate is not None:
         lower_mutate(frame)
+    elif rule.generate is not None:
+        from compiler.frontends.generate import lower_generate
+
+        lower_generate(frame)
+    elif rule.cleanup is not None:
+        # What goes is said in the rule's metadata: removals hold no variables.
+        b.ret(ir.Op("o_pass"), frame.at())
     elif cel is not None:
         validate_cel.lower_cel(frame, validate_cel.begin(frame, functions, schemas, cel.params, strict=cel_strict))
     else:
@@ -138,8 +155,12 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
 
 
 def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:
-    kind = "validate" if rule.mutate is None else "mutateExisting" if rule.mutate.targets else "mutate"
+    kind = _kind(rule)
     meta = _rule_meta(rule)
+    if rule.generate is not None:
+        meta["generate"] = _generate_meta(policy, rule.generate)
+    if rule.cleanup is not None:
+        meta["cleanup"] = _cleanup_meta(rule, rule.cleanup)
     if kind == "mutateExisting" and _on_policy_update(policy, rule):
         meta["onPolicyUpdate"] = True
     if policy.native:
@@ -147,6 +168,48 @@ def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:
 
         meta |= native_meta(policy, rule, meta)
     return ir.Rule(rule.name, entry, kind, match_keys(rule.match), meta)
+
+
+def _kind(rule: Rule) -> str:
+    if rule.mutate is not None:
+        return "mutateExisting" if rule.mutate.targets else "mutate"
+    return "generate" if rule.generate is not None else "cleanup" if rule.cleanup is not None else "validate"
+
+
+def _generate_meta(policy: Policy, generate: Generate) -> dict[str, Any]:
+    spec = policy.doc.value.get("spec") or {}
+    return {
+        "synchronize": generate.synchronize,
+        "generateExisting": generate.generate_existing or spec.get("generateExisting") is True,
+        "orphanDownstreamOnPolicyDelete": generate.orphan_downstream,
+        "useServerSideApply": spec.get("useServerSideApply") is True,
+    }
+
+
+def _cleanup_meta(rule: Rule, cleanup: Cleanup) -> dict[str, Any]:
+    meta: dict[str, Any] = {"schedule": cleanup.schedule}
+    if cleanup.propagation:
+        meta["propagation"] = cleanup.propagation
+    if cleanup.removals:
+        meta["removals"] = [_removal(removal) for removal in cleanup.removals]
+        meta["kinds"] = [_selector(k) for f in rule.match.filters for k in f.kinds]
+    return meta
+
+
+def _removal(removal: Removal) -> dict[str, Any]:
+    meta: dict[str, Any] = {"kind": _selector(removal.kind)}
+    if removal.names:
+        meta["names"] = list(removal.names)
+    if removal.namespaces:
+        meta["namespaces"] = list(removal.namespaces)
+    if removal.selector is not None:
+        meta["selector"] = removal.selector
+    return meta
+
+
+def _selector(kind: str) -> list[str]:
+    key = parse_kind(kind)
+    return [key.group, key.version, key.kind, key.subresource] if key is not None else [kind] * 4
 
 
 def _rule_meta(rule: Rule) -> dict[str, Any]:

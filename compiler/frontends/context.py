@@ -20,7 +20,7 @@ must look at first ``given``, the value that a values file has for the entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,11 +36,13 @@ from compiler.frontends.template import (
     query_at_run_time,
 )
 from compiler.frontends.template.lower import parsed
+from compiler.frontends.template.split import Variable, split
 from compiler.ir.build import FunctionBuilder, all_of
-from compiler.ir.ops import Choose, Const, Expr, If, Invoke, Load, Local, Op, Return
+from compiler.ir.ops import Choose, Const, Do, Expr, If, Invoke, Load, Local, Op, Return
 from compiler.schema.model import ContextEntry
 from grammar.errors import SyntaxProblem
 from vm.host import HOST_CALLS
+from vm.intrinsics.context import mentions
 from vm.intrinsics.text import json_text
 
 _NOTHING: Final = Const(None)
@@ -316,3 +318,58 @@ def made_map(parts: Mapping[str, Expr]) -> Expr:
     for key, part in parts.items():
         out = Op("put", (out, part), (key,))
     return out
+
+
+def load_certain(frame: RuleFrame) -> None:
+    """Emits the load of the entries that ask the outside and that the rule is certain to need, where there are several:
+    in the webhook they are asked together then, instead of one after another.
+
+    Certain is what the first condition mentions, or a pattern or mutation without one: all their variables are put in.
+    """
+    outside = {entry.name for entry in frame.rule.context if entry.kind != "variable"}
+    if len(outside) < 2:
+        return
+    bodies = [piece.body for text in texts_of(_certain(frame)) for piece in split(text) if isinstance(piece, Variable)]
+    needed = {
+        entry.name: entry.cell
+        for entry in frame.scope.entries
+        if entry.name in outside and any(mentions(body, entry.name) for body in bodies)
+    }
+    if len(needed) > 1:
+        for cell in needed.values():
+            frame.builder.emit(Do(Op("cell", (), (cell,)), frame.at("context")))
+
+
+def _certain(frame: RuleFrame) -> Any:
+    """The part of the rule whose variables are put in first, in any case."""
+    rule = frame.rule
+    if rule.preconditions is not None:
+        return _first_condition(rule.preconditions)
+    if rule.validate is not None:
+        validate = rule.validate
+        if validate.deny is not None:
+            return _first_condition(validate.deny.conditions)
+        return validate.pattern if validate.pattern is not None else validate.any_pattern
+    if rule.mutate is not None:
+        return [rule.mutate.patch_strategic_merge, rule.mutate.patches_json6902]
+    return None
+
+
+def _first_condition(block: Any) -> Any:
+    groups = [block] if type(block) is list else [block.get("any"), block.get("all")] if type(block) is dict else []
+    first = next((group[0] for group in groups if type(group) is list and group), None)
+    return [first.get("key"), first.get("value")] if type(first) is dict else None
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text of a JSON value, keys included."""
+    stack = [value]
+    while stack:
+        x = stack.pop()
+        if type(x) is str:
+            yield x
+        elif type(x) is dict:
+            stack.extend(x)
+            stack.extend(x.values())
+        elif type(x) is list:
+            stack.extend(x)

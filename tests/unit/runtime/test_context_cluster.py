@@ -220,3 +220,25 @@ def test_calls_that_cannot_be_made() -> None:
     found = asyncio.run(Lookups(FakeApi(), discovery).ask(call))
     assert type(found) is Err
     assert found.text.startswith("failed to POST resource with raw url: /api/v1/pods: ")
+
+
+@pytest.mark.parametrize("tier", ["1", "2"])
+def test_what_a_rule_is_certain_to_need_is_asked_at_once(tier: str) -> None:
+    api = FakeApi()
+    api.put(CONFIG_MAP, {"metadata": {"name": "settings", "namespace": "default"}, "data": {"level": "good"}})
+    api.answers["GET", "/api/v1/namespaces/default/pods"] = {"items": [{"kindOf": "bad"}]}
+    rounds: list[int] = []
+    serving = live(api, policy("p", f"{MAP}\n{CALL}", "{{ cm.data.level }}{{ pods }}"), tier=tier)
+    assert serving.ask is not None
+    plain, waiting = serving.ask, [0]
+
+    async def counted(call: HostCall) -> Any:
+        waiting[0] += 1
+        await asyncio.sleep(0)
+        rounds.append(waiting[0])
+        waiting[0] = 0
+        return await plain(call)
+
+    serving.ask = counted
+    assert answered(serving)[0]
+    assert rounds == [2, 0]
