@@ -330,7 +330,8 @@ CODES: Final[dict[str, Code]] = {
     ),
     "T1354": _e("target without a name", "An object that is made, and one that is copied, must be named."),
     "T1355": _w(
-        "namespace of a cluster-wide kind", "Objects of the kind have no namespace; the one that is written is left out."
+        "namespace of a cluster-wide kind",
+        "Objects of the kind have no namespace; the one that is written is left out.",
     ),
     "T1356": _e("target without a namespace", "Objects of the kind stand in a namespace, which must be named."),
     "T1357": _w(
@@ -346,8 +347,12 @@ CODES: Final[dict[str, Code]] = {
         "bad schedule",
         "A schedule is a cron text of five fields: minute, hour, day of the month, month, day of the week.",
     ),
-    "T1361": _n("cleanup in a rule", "The standard form is a policy of its own, CleanupPolicy or ClusterCleanupPolicy."),
-    "T1362": _e("user in a cleanup policy", "Nobody makes a request when the clock does: roles and subjects never match."),
+    "T1361": _n(
+        "cleanup in a rule", "The standard form is a policy of its own, CleanupPolicy or ClusterCleanupPolicy."
+    ),
+    "T1362": _e(
+        "user in a cleanup policy", "Nobody makes a request when the clock does: roles and subjects never match."
+    ),
     "T1363": _e("context of a cleanup policy", "The reference takes `variable`, `apiCall` and `globalReference` here."),
     "T1364": _e("cleanup of nothing", "`removeResources` lists kinds, each one kind without wildcards."),
     # T14: match

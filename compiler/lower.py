@@ -55,15 +55,15 @@ from compiler.frontends.exceptions import exemption
 from compiler.frontends.images import register_images
 from compiler.frontends.match import LABELS_UNKNOWN, applies, match_keys, reads_namespace_labels
 from compiler.frontends.mutate import lower_mutate
+from compiler.frontends.pattern import parse_kind
 from compiler.frontends.pod_security import exclusion_json
 from compiler.frontends.properties import note_properties
 from compiler.frontends.rule import RuleFrame, frame_of
-from compiler.frontends.pattern import parse_kind
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
 from compiler.ir.build import TRUE, negate
 from compiler.schema.kinds import Schemas, provider
-from compiler.schema.model import Cleanup, Generate, Removal, ExceptionPolicy, Override, Params, Policy, Rule
+from compiler.schema.model import Cleanup, ExceptionPolicy, Generate, Override, Params, Policy, Removal, Rule
 
 
 def lower(

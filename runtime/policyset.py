@@ -125,7 +125,18 @@ class Mismatches:
 class PolicySet:
     """Policies of one or several bundles, in the order given."""
 
-    __slots__ = ("_groups", "_index", "digests", "mismatches", "modules", "policies", "rules", "tier", "wants_images")
+    __slots__ = (
+        "_groups",
+        "_index",
+        "_removals",
+        "digests",
+        "mismatches",
+        "modules",
+        "policies",
+        "rules",
+        "tier",
+        "wants_images",
+    )
 
     def __init__(
         self, parts: Iterable[tuple[Module, Run]], *, tier: Tier, mismatches: Mismatches, digests: Sequence[bytes]
@@ -140,6 +151,7 @@ class PolicySet:
         plans: list[RulePlan] = []
         policies: list[PolicyInfo] = []
         indexed: list[IndexedRule[RulePlan]] = []
+        removals: list[IndexedRule[RulePlan]] = []
         for module, run in parts:
             for policy in module.policies:
                 info = _policy_info(policy)
@@ -147,11 +159,15 @@ class PolicySet:
                 for rule in policy.rules:
                     plan = _rule_plan(info, rule, run, exemptions)
                     plans.append(plan)
+                    entry = IndexedRule(rule.keys, policy.namespace, plan)
+                    if rule.kind == "cleanup":
+                        removals.append(entry)
                     if info.kind not in CLEANUP_POLICIES:
-                        indexed.append(IndexedRule(rule.keys, policy.namespace, plan))
+                        indexed.append(entry)
         self.policies = tuple(policies)
         self.rules = tuple(plans)
         self._index = MatchIndex(indexed)
+        self._removals = MatchIndex(removals)
         self._groups: dict[int, tuple[tuple[RulePlan, ...], Candidates]] = {}
 
     @classmethod
@@ -195,6 +211,12 @@ class PolicySet:
             for e in module.exemptions
             if not any(_names(e, plan.policy, plan.name) for plan in self.rules)
         ]
+
+    def removes(self, plan: RulePlan, kind: Sequence[str], operation: str, namespace: str) -> bool:
+        """Whether a rule of kind ``cleanup`` may match an object of a kind (group, version, kind, subresource): its
+        code leaves to the index what that says."""
+        group, version, name, sub = kind
+        return any(p is plan for p in self._removals.find(group, version, name, sub, operation, namespace))
 
     def candidates(self, group: str, version: str, kind: str, sub: str, operation: str, namespace: str) -> Candidates:
         """The rules that a request may reach; ``namespace`` is "" for a cluster-wide object."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from compiler.diagnostics import Reporter
-from compiler.schema import exceptions, structural, unbuilt
+from compiler.schema import cleanup_rules, exceptions, structural, unbuilt
 from compiler.schema.context_rules import check_global
 from compiler.schema.decode import decode_policy
 from compiler.schema.exceptions import is_guide_form
@@ -32,7 +32,7 @@ ADMISSION_KINDS: Final = frozenset(
     f"{kind}AdmissionPolicy{part}" for kind in ("Validating", "Mutating") for part in ("", "Binding")
 )
 """The kinds of the API server's own policies, which have their own reader."""
-_CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy", "GlobalContextEntry"}
+_CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy", "ClusterCleanupPolicy", "GlobalContextEntry"}
 
 
 def read_policies(
@@ -61,7 +61,12 @@ def read_policies(
         if kind == "GlobalContextEntry":
             _check_global(doc, kind, reporter, before)
             continue
-        spec = _checked_spec(doc, kind, reporter, before)
+        if kind in cleanup_rules.KINDS:
+            cleanup = _cleanup(doc, kind, reporter, before)
+            if cleanup is not None:
+                policies.append(cleanup)
+            continue
+        spec = _checked_spec(doc, kind, reporter, before, schemas)
         if spec is None or reporter.errors != before:
             continue
         if kind == "PolicyException":
@@ -83,7 +88,16 @@ def _check_global(doc: Document, kind: str, reporter: Reporter, before: int) -> 
         check_global(doc, reporter)
 
 
-def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> dict[str, Any] | None:
+def _cleanup(doc: Document, kind: str, reporter: Reporter, before: int) -> Policy | None:
+    """A policy that removes objects by the clock; None when something in it is wrong."""
+    check_metadata(doc, kind, reporter)
+    structural.check(doc, kind, doc.value["apiVersion"].partition("/")[2], reporter)
+    return cleanup_rules.read(doc, kind, reporter) if reporter.errors == before else None
+
+
+def _checked_spec(
+    doc: Document, kind: str, reporter: Reporter, before: int, schemas: Schemas | None
+) -> dict[str, Any] | None:
     """The normalised spec (of an exception: its match) after all checks; None when it cannot even be normalised."""
     exception = kind == "PolicyException"
     # An exception by rules that is read back in another version still has the guide's form.
@@ -96,6 +110,13 @@ def _checked_spec(doc: Document, kind: str, reporter: Reporter, before: int) -> 
         return exceptions.check(doc, reporter)
     spec = normalise_spec(doc, reporter)
     unbuilt.refuse_parts(doc, spec, reporter)
+    if any(rule.get("generate") for rule in spec["rules"]):
+        # It looks kinds up, whose table is large: policies that make nothing do not load it.
+        from compiler.schema.generate_forms import complete
+
+        complete(doc, kind, spec, schemas, reporter)
+    if any(rule.get("cleanup") for rule in spec["rules"]):
+        cleanup_rules.check_rules(doc, spec, reporter)
     check_policy(doc, kind, spec, reporter)
     return spec
 

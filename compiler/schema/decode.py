@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from compiler.schema.decode_loops import decode_context, decode_foreach, decode_targets
+from compiler.schema.decode_loops import decode_context, decode_foreach, decode_generate_target, decode_targets
 from compiler.schema.model import (
     Action,
     Cel,
     CelExpression,
+    Cleanup,
     Deny,
     Exclusion,
     Filter,
+    Generate,
     MatchBlock,
     Mode,
     Mutate,
@@ -24,6 +26,7 @@ from compiler.schema.model import (
     Params,
     PodSecurity,
     Policy,
+    Removal,
     Rule,
     Subject,
     Validate,
@@ -31,6 +34,9 @@ from compiler.schema.model import (
 from compiler.source import Document
 
 Json: TypeAlias = Any
+
+HOURLY: Final = "0 * * * *"
+"""When a cleanup rule looks again that names no schedule (decision 5)."""
 
 DEFAULT_WEBHOOK_TIMEOUT: Final = 10
 """Seconds the API server waits for an answer when the policy names none."""
@@ -68,6 +74,7 @@ def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "pol
     """A rule of its normalised JSON; ``at`` is the pointer of the rule it came from."""
     exclude = raw.get("exclude")
     validate, mutate = raw.get("validate"), raw.get("mutate")
+    generate, cleanup = raw.get("generate"), raw.get("cleanup")
     return Rule(
         name=raw["name"],
         index=index,
@@ -80,6 +87,8 @@ def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "pol
         cel_preconditions=_named(raw.get("celPreconditions"), at + "/celPreconditions"),
         validate=_validate(validate, at + "/validate") if validate is not None else None,
         mutate=_mutate(mutate, at + "/mutate") if mutate is not None else None,
+        generate=_generate(generate, at + "/generate") if generate else None,
+        cleanup=_cleanup(cleanup, at + "/cleanup") if cleanup else None,
         context=decode_context(raw.get("context"), at + "/context"),
         image_extractors=raw.get("imageExtractors"),
         report_properties=dict(raw.get("reportProperties") or {}),
@@ -178,6 +187,33 @@ def _mutate(value: dict[str, Json], at: str) -> Mutate:
         foreach=decode_foreach(value.get("foreach"), at + "/foreach"),
         targets=decode_targets(value.get("targets"), at + "/targets"),
         on_policy_update=value.get("mutateExistingOnPolicyUpdate") is True,
+    )
+
+
+def _generate(value: dict[str, Json], at: str) -> Generate:
+    loops = value.get("foreach")
+    return Generate(
+        target=None if loops else decode_generate_target(value, at),
+        foreach=decode_foreach(loops, at + "/foreach"),
+        synchronize=value.get("synchronize") is True,
+        generate_existing=value.get("generateExisting") is True,
+        orphan_downstream=value.get("orphanDownstreamOnPolicyDelete") is True,
+    )
+
+
+def _cleanup(value: dict[str, Json], at: str) -> Cleanup:
+    return Cleanup(
+        removals=tuple(
+            Removal(
+                kind=entry["kind"] if not entry.get("apiVersion") else f"{entry['apiVersion']}/{entry['kind']}",
+                names=tuple(entry.get("names") or ()),
+                namespaces=tuple(entry.get("namespaces") or ()),
+                selector=entry.get("selector"),
+                pointer=f"{at}/removeResources/{i}",
+            )
+            for i, entry in enumerate(value.get("removeResources") or ())
+        ),
+        schedule=value.get("schedule") or HOURLY,
     )
 
 

@@ -304,10 +304,15 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """The cleanup part of a rule (guide form): what goes, and when beside changes (a cron text)."""
+    """The cleanup part of a rule (guide form): what goes, and when beside changes (a cron text).
+
+    In a cleanup policy there are no ``removals``: what the rule matches goes. ``propagation`` is how (empty: by the
+    kind's own default).
+    """
 
     removals: tuple[Removal, ...]
     schedule: str
+    propagation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +384,14 @@ class Policy:
     """A policy with every default filled in. ``webhook_timeout`` is in seconds. Those of the API server (``native``)
     have one rule for each of their bindings, named like the policy."""
 
-    kind: Literal["ClusterPolicy", "Policy", "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"]
+    kind: Literal[
+        "ClusterPolicy",
+        "Policy",
+        "ValidatingAdmissionPolicy",
+        "MutatingAdmissionPolicy",
+        "ClusterCleanupPolicy",
+        "CleanupPolicy",
+    ]
     api_version: str
     name: str
     namespace: str
@@ -403,9 +415,14 @@ class Policy:
         return self.kind.endswith("AdmissionPolicy")
 
     @property
+    def scope(self) -> str | None:
+        """The namespace that the policy is confined to, None for a cluster-wide one."""
+        return self.namespace if self.kind in ("Policy", "CleanupPolicy") else None
+
+    @property
     def key(self) -> str:
         """``name``, or ``namespace/name`` for a namespaced policy: how results and reports name it."""
-        return f"{self.namespace}/{self.name}" if self.kind == "Policy" else self.name
+        return self.name if self.scope is None else f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,6 @@ from compiler.source import Document
 
 KINDS: Final = frozenset(
     (
-        "CleanupPolicy",
-        "ClusterCleanupPolicy",
         "ValidatingPolicy",
         "MutatingPolicy",
         "GeneratingPolicy",
@@ -28,7 +26,7 @@ KINDS: Final = frozenset(
 )
 """Kinds of policies that a later version runs."""
 
-_RULE: Final = ("generate", "verifyImages", "cleanup")
+_RULE: Final = ("verifyImages",)
 _VALIDATE: Final = ("manifests", "assert")
 
 

@@ -17,7 +17,7 @@ from runtime.cli.values import NO_VALUES, Values, operation_of
 from runtime.context.outside import CONTEXT_CALLS, Outside, element_value
 from runtime.context.tenancy import asker
 from runtime.engine import Engine, RuleResult
-from runtime.host import AUTHORIZE, TARGETS
+from runtime.host import AUTHORIZE, SOURCES, TARGETS
 from runtime.host import KEY as HOST
 from runtime.params import CALL as PARAMS
 from runtime.params import Query, chosen, query_of
@@ -55,6 +55,8 @@ class Policies:
     refused: tuple[Refused, ...]
     diagnostics: tuple[Diagnostic, ...]
     exceptions: int = 0
+    entries: tuple[dict[str, Any], ...] = ()
+    """The entries of the global context that stand among the policies."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -64,7 +66,8 @@ class Policies:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one policy said of one resource under one operation. ``patched`` is the resource as this policy left it."""
+    """What one policy said of one resource under one operation. ``patched`` is the resource as this policy left it,
+    ``made`` are the objects that its rules make because of it, by rule, ``removed`` says that the resource goes."""
 
     policy: PolicyInfo
     resource: dict[str, Any]
@@ -72,6 +75,8 @@ class Answer:
     mutation: bool
     results: tuple[RuleResult, ...]
     patched: Any = field(repr=False)
+    made: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, repr=False)
+    removed: bool = False
 
 
 class Backend(Protocol):
@@ -240,14 +245,47 @@ def evaluate(
         if id(policy) in background:
             request = offline_request(current, policy, values, user, operation)
             response = engine.evaluate(request, "background", only=[policy])
-            plain = tuple(r for r in response.results if r.product is None or r.kind != "mutateExisting")
-            answers.append(Answer(policy, resource, request.operation, False, plain, current))
+            plain, made = _objects(request, response.results)
+            answers.append(Answer(policy, resource, request.operation, False, plain, current, made))
             answers += _targets(policy, resource, request, response.results)
+            answers += _removals(engine, policy, resource, request)
         if id(policy) in validating or not {id(policy)} & (mutating | background):
             request = offline_request(current, policy, values, user, operation)
             response = engine.evaluate(request, "validate", full=True, only=[policy])
             answers.append(Answer(policy, resource, request.operation, False, response.results, current))
     return answers
+
+
+def _objects(
+    request: Request, results: Iterable[RuleResult]
+) -> tuple[tuple[RuleResult, ...], dict[str, tuple[Any, ...]]]:
+    """The results of rules that work in the background, without those that are told of by other objects, and the
+    objects that generate rules make."""
+    plain: list[RuleResult] = []
+    made: dict[str, tuple[Any, ...]] = {}
+    for result in results:
+        if result.kind == "generate":
+            from runtime.generate import generate
+
+            generation = generate(result, request)
+            plain.append(generation.result)
+            if generation.made:
+                made[result.rule] = tuple(one.object for one in generation.made)
+        elif result.kind != "cleanup" and (result.product is None or result.kind != "mutateExisting"):
+            plain.append(result)
+    return tuple(plain), made
+
+
+def _removals(engine: Engine, policy: PolicyInfo, resource: dict[str, Any], request: Request) -> Iterator[Answer]:
+    """An answer for each rule that removes the resource, or cannot say whether it does."""
+    for plan in engine.policies.rules:
+        if plan.policy is policy and plan.kind == "cleanup" and request.operation == "CREATE":
+            from runtime.cleanup import removal
+
+            found = removal(engine, plan, request)
+            if found is not None:
+                gone = found.result.status == "pass"
+                yield Answer(policy, resource, request.operation, False, (found.result,), resource, removed=gone)
 
 
 def _targets(
@@ -294,7 +332,9 @@ def offline_request(
         )
     except RequestError as error:
         raise Problem(f"values for policy {policy.name} and resource {name}: {error}") from None
-    request.root[HOST] = Offline(values.params, values.outside, values.of_elements(policy.name), values.targets)
+    request.root[HOST] = Offline(
+        values.params, values.outside, values.of_elements(policy.name), values.targets, values.sources
+    )
     own = values.of_rules(policy.name)
     return replace(request, rule_values=own) if own else request
 
@@ -304,13 +344,15 @@ class Offline:
     """The host of rules without a cluster: parameters are those that were given, and nobody knows who may do what.
 
     Context entries are answered from ``outside``; before that, within loops, from ``elements``: lists of values by rule
-    and by the entry's dotted name. ``targets`` are the objects that rules with targets may change.
+    and by the entry's dotted name. ``targets`` are the objects that rules with targets may change, ``sources`` those
+    that generate rules may copy.
     """
 
     params: tuple[Mapping[str, Any], ...] = ()
     outside: Outside = field(default_factory=Outside)
     elements: Mapping[str, Mapping[str, list[Any]]] = field(default_factory=dict)
     targets: tuple[Mapping[str, Any], ...] = ()
+    sources: tuple[Mapping[str, Any], ...] = ()
 
     def ask(self, call: HostCall) -> Value:
         if call.kind in CONTEXT_CALLS:
@@ -323,12 +365,13 @@ class Offline:
         if call.kind == PARAMS:
             query = query_of(call.payload)
             return chosen(query, self.params, _namespaced(query, self.params), call.scope)
-        if call.kind == TARGETS:
+        if call.kind in (TARGETS, SOURCES):
             from runtime.mutate_existing import selected
 
-            known = {identity(dict(t)) for t in self.targets}
+            given = self.targets if call.kind == TARGETS else self.sources
+            known = {identity(dict(t)) for t in given}
             held = self.outside.objects.all() if self.outside.objects is not None else []
-            return selected(call.payload, [*self.targets, *(o for o in held if identity(o) not in known)])
+            return selected(call.payload, [*given, *(o for o in held if identity(o) not in known)])
         if call.kind == AUTHORIZE:
             return Err("host", "there is no cluster that could authorize")
         return Err("host", f"{call.kind}: there is no cluster to ask")

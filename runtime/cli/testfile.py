@@ -92,6 +92,7 @@ class Entry:
     patched: str
     generated: tuple[str, ...]
     fail_on_missing: bool
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,9 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     outside = of_test(raw, folder, document.path)
     targets = read_resources(folder / p for p in _paths(raw, "targetResources", document.path))
     values = _values(document).with_objects(resources, params)
-    values = replace(values, outside=outside, targets=tuple(without_duplicates(targets)[0]))
+    copied = read_resources(dict.fromkeys(folder / e.source for e in document.entries if e.source))
+    sources = tuple(without_duplicates([*copied, *resources])[0])
+    values = replace(values, outside=outside, targets=tuple(without_duplicates(targets)[0]), sources=sources)
     operations = {e.operation for e in document.entries if e.operation}
     default = operation_of(values.everywhere)
     answers: list[Answer] = []
@@ -278,6 +281,14 @@ def _differs(document: TestDocument, entry: Entry, answer: Answer, result: RuleR
             return "Resource missing from the file of patched resources" if entry.fail_on_missing else DROPPED
         if not same_resource(expected, answer.patched):
             return "Resource diff"
+    if result.kind == "generate" and entry.generated:
+        for made in answer.made.get(result.rule, ()):
+            written = [_expected_resource(document.folder / path, made) for path in entry.generated]
+            found = [w for w in written if w is not None]
+            if not found:
+                return "Resource missing from the files of generated resources"
+            if not any(same_resource(w, made) for w in found):
+                return "Resource diff"
     status = result.report_status()
     return "" if status == entry.result else f"Want {entry.result}, got {status}"
 
@@ -441,6 +452,7 @@ def _entry(raw: Any, position: int, where: str) -> Entry:
         patched=str(raw.get("patchedResources") or ""),
         generated=tuple(map(str, generated)),
         fail_on_missing=raw.get("failOnMissingResources") is True,
+        source=str(raw.get("cloneSourceResource") or ""),
     )
 
 

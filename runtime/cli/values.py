@@ -44,7 +44,8 @@ class Values:
 
     ``elements`` are those of context entries within loops, one for each element of a loop. ``namespaces`` are whole
     Namespace objects by name, ``params`` the objects that CEL rules may see as ``params``, ``outside`` what context
-    entries are answered from, ``targets`` the objects that rules with targets may change.
+    entries are answered from, ``targets`` the objects that rules with targets may change, ``sources`` those that
+    generate rules may copy.
     """
 
     everywhere: Mapping[str, Any] = field(default_factory=dict)
@@ -58,6 +59,7 @@ class Values:
     params: tuple[Mapping[str, Any], ...] = ()
     outside: Outside = field(default_factory=Outside)
     targets: tuple[Mapping[str, Any], ...] = ()
+    sources: tuple[Mapping[str, Any], ...] = ()
 
     def with_objects(self, resources: Iterable[Mapping[str, Any]], params: Iterable[Mapping[str, Any]]) -> Values:
         """With parameters for CEL rules, and with the Namespaces among the resources that no file tells of."""
