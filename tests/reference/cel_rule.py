@@ -24,7 +24,7 @@ def cel_rule(rule: dict[str, Any], root: dict[str, Any], namespace: dict[str, An
     if problem:
         return "error", f"failed to evaluate cel preconditions: {problem}"
     for variable in body.get("variables") or ():
-        names = names.bind_later(f"variables.{variable['name']}", parse(variable["expression"]))
+        names.later[f"variables.{variable['name']}"] = (parse(variable["expression"]), names)
     for expression in body.get("expressions") or ():
         try:
             good = _holds(expression["expression"], names)

@@ -307,7 +307,10 @@ class _Run:
         if "podSecurity" in body:
             return None if deleting else (*pod_security(rule, subject.resource, excepted), None)
         if "cel" in body:
-            return (*cel_rule(rule, context, self.namespace_object), None)
+            labels = self.namespace_labels or {}
+            known = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": subject.namespace, "labels": labels}}
+            namespace = self.namespace_object or (known if subject.namespace else None)
+            return (*cel_rule(rule, context, namespace), None)
         outcome = validate(Checked(rule["name"], body, deleting, values), subject.resource, context)
         return None if outcome is None else (*outcome, None)
 
