@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
     given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
     shown = parser.add_argument_group("output")
-    shown.add_argument("-o", "--output", metavar="PATH", help="write mutated resources to this file or folder")
+    shown.add_argument("-o", "--output", metavar="PATH", help="write mutated and generated resources to this file or folder")
     shown.add_argument("-p", "--policy-report", action="store_true", help="print policy reports")
     shown.add_argument("-t", "--table", action="store_true", help="print a table")
     shown.add_argument("--detailed-results", action="store_true", help="show the message of each result in the table")
@@ -176,14 +176,16 @@ def run(args: argparse.Namespace) -> int:
         with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
         count = len(policies.loaded.rules)
         print(f"\nApplying {count} policy rule(s) to {len(resources)} resource(s){with_exceptions}...")
-    with of_flags(args, resources) as outside:
-        values = replace(values, outside=outside)
+    with of_flags(args, resources, policies.entries) as outside:
+        values = replace(values, outside=outside, sources=tuple(resources))
         for resource in resources:
             found = evaluate(policies.loaded, resource, values=values, user=user)
             answers += found
             for answer in found:
                 if answer.mutation and not quiet and any(r.patched is not None for r in answer.results):
                     writer.mutation(answer, stdin=args.stdin)
+                if answer.made and not quiet:
+                    writer.generated(answer, stdin=args.stdin)
     counts = Counts()
     for answer in answers:
         for result in answer.results:
@@ -277,6 +279,27 @@ class Writer:
         if not stdin:
             print("\nMutation:\nMutation has been applied successfully.")
 
+    def generated(self, answer: Answer, *, stdin: bool) -> None:
+        """Prints or writes the objects that a policy makes because of a resource."""
+        from runtime.cli.output import to_yaml
+
+        _, kind, namespace, name = identity(answer.resource)
+        texts = [(identity(o)[3], to_yaml(o)) for rule in answer.made.values() for o in rule]
+        if self._path is None:
+            if not stdin:
+                print(f"\npolicy {answer.policy.name} applied to {namespace}/{kind}/{name}:", end="")
+            for _, text in texts:
+                print(f"\n{text}\n---")
+        elif self._folder:
+            self._path.mkdir(parents=True, exist_ok=True)
+            for made, text in texts:
+                self._put(self._path / f"{made}-generated.yaml", f"{text}\n---\n\n", append=True)
+        else:
+            for _, text in texts:
+                self._put(self._path, f"{text}\n---\n\n", append=True)
+        if not stdin:
+            print("\nGenerate:\nResource generated successfully.")
+
     def _put(self, path: Path, text: str, *, append: bool) -> None:
         try:
             with path.open("a" if append else "w", encoding="utf-8") as file:
@@ -305,7 +328,7 @@ def _show(args: argparse.Namespace, answers: list[Answer], counts: Counts) -> No
     elif args.table or form == "table":
         _table(args, answers)
     elif not args.stdin:
-        for line in _lines(answers, audit_warn=args.audit_warn):
+        for line in [*_lines(answers, audit_warn=args.audit_warn), *_gone(answers)]:
             print(line)
         print(counts.line())
 
@@ -342,6 +365,19 @@ def _lines(answers: Iterable[Answer], *, audit_warn: bool) -> Iterator[str]:
         for number, result in enumerate(broken, 1):
             yield f"{number} - {result.rule} {result.message}"
         yield ""
+
+
+def _gone(answers: Iterable[Answer]) -> Iterator[str]:
+    """The objects that cleanup policies and rules remove, policy by policy."""
+    from runtime.cli.output import resource_label
+
+    policies: dict[str, dict[str, None]] = {}
+    for answer in answers:
+        if answer.removed:
+            policies.setdefault(answer.policy.key, {})[resource_label(answer.resource)] = None
+    for policy, objects in policies.items():
+        yield f"\npolicy {policy}: these would go:"
+        yield from (f"- {label}" for label in objects)
 
 
 def _junit_suites(answers: Iterable[Answer], audit_warn: bool) -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
