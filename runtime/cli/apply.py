@@ -82,7 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     given.add_argument("-i", "--stdin", action="store_true", help="read resources from stdin, print what mutation made")
     given.add_argument("--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check")
     shown = parser.add_argument_group("output")
-    shown.add_argument("-o", "--output", metavar="PATH", help="write mutated and generated resources to this file or folder")
+    shown.add_argument(
+        "-o", "--output", metavar="PATH", help="write mutated and generated resources to this file or folder"
+    )
     shown.add_argument("-p", "--policy-report", action="store_true", help="print policy reports")
     shown.add_argument("-t", "--table", action="store_true", help="print a table")
     shown.add_argument("--detailed-results", action="store_true", help="show the message of each result in the table")

@@ -132,6 +132,7 @@ _bundles: dict[tuple[str, str], tuple[bytes | None, tuple[Any, ...]]] = {}
 """Compiled documents by (digest of files and positions, options' fingerprint): a test suite names one file many times.
 """
 
+GLOBAL_KIND: Final = "GlobalContextEntry"
 BINDINGS: Final = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
 
 
@@ -214,7 +215,9 @@ def load_policies(
             refused.append(Refused(kind, shown, found))
         else:
             parts.append(bundle)
-    return Policies(PolicySet.load(parts, tier=tier, at_once=at_once), tuple(refused), tuple(diagnostics), count)
+    entries = tuple(d.value for d in documents if d.value.get("kind") == GLOBAL_KIND)
+    loaded = PolicySet.load(parts, tier=tier, at_once=at_once)
+    return Policies(loaded, tuple(refused), tuple(diagnostics), count, entries)
 
 
 def evaluate(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import reason
 from runtime.cli.files import identity, read_resources, read_values
+from runtime.cli.offline import GLOBAL_KIND
 from runtime.cli.problem import Problem
 from runtime.cli.values import checked_fields
 from runtime.context.outside import Outside, Response
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from runtime.context.global_entries import GlobalEntries
     from runtime.context.objects import Objects
 
-GLOBAL_KIND: Final = "GlobalContextEntry"
 _METHODS: Final = ("GET", "POST")
 _STATUSES: Final = range(100, 600)
 
@@ -33,9 +33,9 @@ _STATUSES: Final = range(100, 600)
 # Test files
 
 
-def of_test(raw: Mapping[str, Any], folder: Path, origin: Path, crds: Sequence[dict[str, Any]] = ()) -> Outside:
+def of_test(raw: Mapping[str, Any], folder: Path, origin: Path, entries: Sequence[dict[str, Any]] = ()) -> Outside:
     """What the fields ``clusterResources``, ``apiCallResponses``, ``globalContextEntries`` and ``context`` of a test
-    supply."""
+    supply; ``entries`` are those of the global context that stand among its policies."""
     responses = tuple(
         _response(r, f"{origin}: apiCallResponses[{i}]") for i, r in _maps(raw, "apiCallResponses", origin)
     )
@@ -49,11 +49,12 @@ def of_test(raw: Mapping[str, Any], folder: Path, origin: Path, crds: Sequence[d
     if raw.get("clusterResources"):
         found, more = _cluster_resources(raw, folder, origin)
         held = found
-        outside = replace(outside, objects=_objects(found, (*crds, *more)))
+        outside = replace(outside, objects=_objects(found, more))
     mocks = list(_maps(raw, "globalContextEntries", origin))
-    entries = {str(m.get("name") or ""): _mock(m, folder, f"{origin}: globalContextEntries[{i}]") for i, m in mocks}
-    if entries or any(o.get("kind") == GLOBAL_KIND for o in held):
-        outside = replace(outside, entries=_global_entries(entries, held, outside))
+    mocked = {str(m.get("name") or ""): _mock(m, folder, f"{origin}: globalContextEntries[{i}]") for i, m in mocks}
+    declared = [*entries, *(o for o in held if o.get("kind") == GLOBAL_KIND)]
+    if mocked or declared:
+        outside = replace(outside, entries=_global_entries(mocked, declared, outside))
     images = _images(raw, folder, origin)
     return replace(outside, images=images) if images else outside
 
@@ -138,19 +139,23 @@ def _images(raw: Mapping[str, Any], folder: Path, origin: Path) -> dict[str, Any
 
 
 @contextmanager
-def of_flags(args: argparse.Namespace, resources: Sequence[dict[str, Any]] = ()) -> Iterator[Outside]:
+def of_flags(
+    args: argparse.Namespace, resources: Sequence[dict[str, Any]] = (), entries: Sequence[dict[str, Any]] = ()
+) -> Iterator[Outside]:
     """What ``--cluster-dump``, ``--replay`` and ``--record`` supply.
 
     A dump is the whole cluster. Without one the ``resources`` that policies are applied to count as given, and nobody
-    knows of kinds of which there is none. A recording is written when the block ends.
+    knows of kinds of which there is none. ``entries`` are those of the global context that stand among the policies. A
+    recording is written when the block ends.
     """
     from runtime.cli.crdfiles import read_crds
 
     dump = read_resources(args.cluster_dump) if args.cluster_dump else []
     held = dump or list(resources)
     outside = Outside(objects=_objects(held, read_crds(args.crds), whole=bool(dump))) if held else Outside()
-    if any(o.get("kind") == GLOBAL_KIND for o in held):
-        outside = replace(outside, entries=_global_entries({}, held, outside))
+    declared = [*entries, *(o for o in held if o.get("kind") == GLOBAL_KIND)]
+    if declared:
+        outside = replace(outside, entries=_global_entries({}, declared, outside))
     if args.replay:
         outside = replace(outside, recording=_recording(args.replay))
     if not args.record:
@@ -198,13 +203,14 @@ def _objects(objects: Iterable[dict[str, Any]], crds: Sequence[dict[str, Any]], 
     return Objects(objects, crds, whole=whole)
 
 
-def _global_entries(mocks: Mapping[str, Any], held: Iterable[dict[str, Any]], outside: Outside) -> GlobalEntries:
+def _global_entries(mocks: Mapping[str, Any], entries: Iterable[dict[str, Any]], outside: Outside) -> GlobalEntries:
     from runtime.context.global_entries import GlobalEntries, declared
 
+    objects = outside.objects or _objects((), (), whole=False)
     found: dict[str, Any] = {}
-    for obj in held:
-        if obj.get("kind") == GLOBAL_KIND and outside.objects is not None:
-            found[identity(obj)[3]] = declared(obj, outside.objects, _caller(outside, identity(obj)[3]))
+    for entry in entries:
+        name = identity(entry)[3]
+        found[name] = declared(entry, objects, _caller(outside, name))
     return GlobalEntries({**found, **mocks})
 
 

@@ -32,7 +32,11 @@ class Live:
         self._answers: Answers | None = None
 
     def __enter__(self) -> Live:
-        self._runner.run(self._open())
+        try:
+            self._runner.run(self._open())
+        except BaseException:
+            self._runner.close()
+            raise
         return self
 
     async def _open(self) -> None:

@@ -66,7 +66,7 @@ class Outside:
                 found = self.entries.read(str(payload.get("name")))
                 if found is MISSING:
                     return Err("host", f"failed to fetch entry key={str(payload.get('name')).partition('.')[0]}")
-                return found
+                return MISSING if type(found) is Err and found.code == "unsupplied" else found
             case "imagedata" if self.images is not None:
                 return self.images.get(str(payload.get("reference")), MISSING)
         return MISSING
