@@ -124,7 +124,8 @@ class _Fixer:
     def _found(self) -> Iterator[tuple[str, list[Edit | None]]]:
         yield from self._actions()
         yield from self._spec_fields()
-        if self._doc.value["kind"] == "ClusterPolicy" and "namespace" in (self._doc.value.get("metadata") or {}):
+        metadata = self._doc.value.get("metadata")
+        if self._doc.value["kind"] == "ClusterPolicy" and type(metadata) is dict and "namespace" in metadata:
             yield "T0406", [self._layout.removed("/metadata/namespace")]
         for i, rule in enumerate(self._rules):
             at = f"/spec/rules/{i}"

@@ -51,7 +51,7 @@ def check_loops(policies: Sequence[Policy], reporter: Reporter) -> None:
         reporter.warning(
             "T1410",
             first.policy.doc.spans.key_span(f"{first.rule.pointer}/generate"),
-            f"the rule sets itself off: {' makes what sets off '.join(names)}",
+            f"generate rules set each other off without end: {' → '.join(names)}",
             "",
             "narrow the match, or remove skipBackgroundRequests: false",
         )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from copy import deepcopy
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -15,8 +19,9 @@ from compiler.lint import lint
 from compiler.lint.fixes import fix
 from compiler.schema import read_policies
 from compiler.schema.update_rules import check_update
-from compiler.source import load_documents
-from tests.support.golden import Golden, GoldenCase, golden_cases
+from compiler.source import SourceError, load_documents, load_values
+from tests.support.golden import ROOT as GOLDEN
+from tests.support.golden import Golden, GoldenCase, golden_cases, read_cases
 from vm.functions import resolve
 from vm.host import Meter
 
@@ -91,6 +96,37 @@ def test_the_library_is_linted_fast_and_without_false_errors() -> None:
     assert odd == ["schedule-based-quotas.yaml"]
     assert count > 300
     assert time.perf_counter() - start < 60, "7 s on a quiet machine; this bound only catches a fall in speed"
+
+
+ODD: list[Any] = [None, True, 0, 1.5, "", "x", "{{ x }}", "*", ">1 & <0", [], {}, [None], [{}], {"a": 1}, [[1]]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_stands_in_a_policy_is_linted_and_mended_without_a_crash(seed: int) -> None:
+    random = Random(seed)
+    files = [path for folder in ("diag", "lint", "lint_fix") for path in sorted((GOLDEN / folder).glob("*.test"))]
+    inputs = [case.input for path in files for case in read_cases(path)]
+    for _ in range(60):
+        try:
+            values = load_values(random.choice(inputs))
+        except SourceError:
+            continue
+        for _ in range(random.randint(1, 3)):
+            places = [place for value in values for place in _places(value)]
+            if places:
+                holder, key = random.choice(places)
+                holder[key] = deepcopy(random.choice([*ODD, *(h[k] for h, k in places)]))
+        text = "\n---\n".join(json.dumps(v) for v in values)
+        lint(load_documents(text, "p.yaml", Reporter()))
+        fix(text, "p.yaml", lambda code, severity: True)
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    found: list[tuple[Any, Any]] = []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, sub in items:
+        found += [(value, key), *_places(sub)]
+    return found
 
 
 KEYS: list[object] = ["CREATE", "UPDATE", "DELETE", "", "kube-system", "8", "1Gi", "1h", "a*", "5-9", "true", "[]"]
