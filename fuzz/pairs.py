@@ -18,6 +18,7 @@ from runtime.context.global_entries import GlobalEntries, GlobalEntry
 from runtime.context.objects import Objects
 from runtime.context.outside import Outside, Response
 from runtime.engine import Engine
+from runtime.generate import LABELS, MANAGED_BY, generate
 from runtime.host import KEY as HOST
 from runtime.host import Host
 from runtime.mutate_existing import mutate_existing
@@ -84,12 +85,25 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     if mutated.patched is not None:
         request = request.patched(mutated.patched)
     results = [*mutated.results, *engine.evaluate(request, "validate", full=True).results]
+    made: dict[int, list[dict[str, Any]]] = {}
     for result in engine.evaluate(request, "background").results:
         if result.kind == "mutateExisting" and result.product is not None:
             results += [changed.result for changed in mutate_existing(result, request)]
+        elif result.kind == "generate" and result.product is not None:
+            generation = generate(result, request)
+            made[len(results)] = [_unlabelled(m.object) for m in generation.made]
+            results.append(generation.result)
         else:
             results.append(result)
-    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in results]
+    return [Result(r.policy, r.rule, r.status, r.message, r.patched, made.get(i)) for i, r in enumerate(results)]
+
+
+def _unlabelled(made: dict[str, Any]) -> dict[str, Any]:
+    """Without the labels that say where a generated object comes from."""
+    metadata = made["metadata"]
+    kept = {k: v for k, v in metadata["labels"].items() if not k.startswith(LABELS) and k != MANAGED_BY}
+    metadata = {k: v for k, v in metadata.items() if k != "labels"} | ({"labels": kept} if kept else {})
+    return {**made, "metadata": metadata}
 
 
 def by_reference(policies: Prepared, case: Case, at: int) -> list[Result]:
@@ -124,6 +138,7 @@ def same(got: list[Result], want: list[Result]) -> bool:
         (g.rule, g.status) == (w.rule, w.status)
         and (g.status == "error" or g.message == w.message)
         and equal(g.patched, w.patched)
+        and (g.status == "error" or equal(g.generated or [], w.generated or []))
         for g, w in zip(got, want, strict=True)
     )
 

@@ -73,7 +73,7 @@ _INNER: Final = (
     "element",
     "request.object.spec.volumes",
 )
-KINDS: Final = frozenset(("validate", "foreach", "mutate", "mutateForeach", "podSecurity", "targets"))
+KINDS: Final = frozenset(("validate", "foreach", "mutate", "mutateForeach", "podSecurity", "targets", "generate"))
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Rules(Maker):
                 del holder[path[-1]]
             elif "securityContext" in path:  # an API server lets no other type through
                 continue
-            elif not isinstance(holder[path[-1]], (dict, list)):
+            elif isinstance(holder[path[-1]], str):
                 holder[path[-1]] = self.rng.choice(("web", "nginx:latest", "1Gi", "Always"))
         return made
 
@@ -180,6 +180,8 @@ class Rules(Maker):
             case "mutateForeach":
                 loops = [self.mutate_loop(about, sample, 0) for _ in range(self.rng.choice((1, 1, 2)))]
                 rule["mutate"] = {"foreach": loops}
+            case "generate":
+                rule["generate"] = self.generate(sample)
             case "targets":
                 rule["mutate"] = self.targets(sample)
         if "validate" in rule and kind != "podSecurity" and self.chance(2):
@@ -390,6 +392,40 @@ class Rules(Maker):
             patch = pick(({"metadata": {"labels": {"from": label}}}, {"data": {"+(mode)": label, "more": "1"}}))
             made["patchStrategicMerge"] = patch
         return made
+
+    def generate(self, sample: dict[str, Any]) -> dict[str, Any]:
+        if self.chance(3):
+            loops = []
+            for _ in range(self.rng.choice((1, 2))):
+                entry: dict[str, Any] = {"list": self.elements(0, sample)}
+                inside = self.element(sample, 0)
+                if self.chance(3):
+                    entry["context"], inside = self.context(inside, 1)
+                if self.chance(3):
+                    entry["preconditions"] = self.conditions(inside)
+                loops.append({**entry, **self.target(inside)})
+            return {"synchronize": False, "foreach": loops}
+        return {"synchronize": self.chance(2), **self.target(sample)}
+
+    def target(self, sample: dict[str, Any]) -> dict[str, Any]:
+        """What a generate rule makes: an object of data, a copy, or copies of all that a selector finds."""
+        pick = self.rng.choice
+        made: dict[str, Any] = {"namespace": pick(("default", "{{ request.object.metadata.name }}", "made"))}
+        if self.chance(4):
+            listed: dict[str, Any] = {"namespace": pick(("default", "team-a", "other")), "kinds": ["v1/ConfigMap"]}
+            if self.chance(3):
+                listed["selector"] = {"matchLabels": {"team": "web"}}
+            return {**made, "cloneList": listed}
+        name = pick(("made", "{{ request.object.metadata.name }}", "settings", "x-{{ elementIndex }}"))
+        if "elementIndex" not in sample:
+            name = name.replace("{{ elementIndex }}", "0")
+        made |= {"apiVersion": "v1", "kind": pick(("ConfigMap", "ConfigMap", "Namespace")), "name": name}
+        if self.chance(3) and made["kind"] == "ConfigMap":
+            return {**made, "clone": {"name": pick(("settings", "absent")), "namespace": pick(("default", "team-a"))}}
+        data: dict[str, Any] = {"metadata": {"labels": {"from": pick(("x", self.variable(sample)))}}}
+        if made["kind"] == "ConfigMap":
+            data["data"] = {"mode": pick(("web", self.variable(sample)))}
+        return {**made, "data": data}
 
     def _loop_operations(self, inside: dict[str, Any]) -> str:
         path = self.rng.choice(

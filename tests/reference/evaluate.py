@@ -12,7 +12,7 @@ from tests.reference.cel_rule import cel_rule
 from tests.reference.conditions import ConditionError, holds
 from tests.reference.context import Context
 from tests.reference.exceptions import Excepted, exceptions_for
-from tests.reference.generation import GenerationError, generated
+from tests.reference.generation import GenerationError, OwnTarget, generated
 from tests.reference.images import ImageError, images
 from tests.reference.matching import Subject, rule_applies
 from tests.reference.mutating import Mutated, mutate, mutate_existing
@@ -257,6 +257,8 @@ class _Run:
                 yield result("pass", "", generated=generated(rule, context))
             except GenerationError as error:
                 yield result("error", str(error))
+            except OwnTarget:
+                yield result("skip", "the target is the object that sets the rule off", generated=[])
         elif background:
             for (status, message, patched), target in mutate_existing(rule, context, values):
                 yield result(status, message, patched=patched, target=target)

@@ -23,12 +23,17 @@ class GenerationError(Exception):
     """A rule whose objects cannot be made."""
 
 
+class OwnTarget(Exception):
+    """The target is the object that sets the rule off: nothing to do."""
+
+
 def generated(rule: dict[str, Any], context: Context) -> list[dict[str, Any]]:
     """The objects of a rule, without the labels that say where they come from."""
     body = rule["generate"]
     if body.get("foreach") is None:
         return _target({**body}, context)
     made: list[dict[str, Any]] = []
+    own = False
     problems: list[str] = []
     for entry in body["foreach"]:
         try:
@@ -43,10 +48,14 @@ def generated(rule: dict[str, Any], context: Context) -> list[dict[str, Any]]:
             try:
                 if holds(entry.get("preconditions"), inside)[0]:
                     made += _target(entry, inside)
+            except OwnTarget:
+                own = True
             except (GenerationError, ConditionError) as error:
                 problems.append(str(error))
     if problems:
         raise GenerationError("; ".join(problems))
+    if own and not made:
+        raise OwnTarget
     return made
 
 
@@ -58,11 +67,27 @@ def _target(spec: dict[str, Any], context: Context) -> list[dict[str, Any]]:
         raise GenerationError(str(error)) from None
     if context.namespace is not None and (asked.get("namespace") or "") != context.namespace:
         raise GenerationError(f"a policy of namespace {context.namespace} may not make objects elsewhere")
+    for key in ("apiVersion", "kind", "name", "namespace"):
+        if not isinstance(asked.get(key, ""), str):
+            raise GenerationError(f"the {key} of a target is no text")
+    if asked.get("kind") in _WIDE:
+        asked.pop("namespace", None)
     if "cloneList" in asked:
         return _clones(asked, context)
+    if not (asked.get("apiVersion") and asked.get("kind") and asked.get("name")):
+        raise GenerationError("a target without apiVersion, kind or name")
+    if _is_trigger(asked, context["request"]):
+        raise OwnTarget
     if "clone" in asked:
         return _clone(asked, context)
     return [_from_data(asked)]
+
+
+def _is_trigger(asked: dict[str, Any], request: dict[str, Any]) -> bool:
+    trigger = request.get("object") or request.get("oldObject") or {}
+    metadata = trigger.get("metadata") or {}
+    own = (trigger.get("apiVersion"), trigger.get("kind"), metadata.get("name"), metadata.get("namespace") or "")
+    return own == (asked["apiVersion"], asked["kind"], asked["name"], asked.get("namespace") or "")
 
 
 def _from_data(asked: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +123,6 @@ def _copied(source: dict[str, Any], namespace: str) -> dict[str, Any]:
     if namespace:
         metadata["namespace"] = namespace
     made["metadata"] = metadata
-    made.pop("status", None)
     return made
 
 
