@@ -17,6 +17,7 @@ MAX_LEVELS: Final = 200
 """How deep the value of a scoped function may be nested: more than any object of Kubernetes, and far from where
 Python's own recursion ends."""
 SIZED: Final = frozenset({str, list, dict})
+_HOLD_MORE: Final = frozenset({list, dict, CelMap, Optional})
 LONG: Final = SIZED | {bytes}
 """Types whose length an intrinsic pays for."""
 
@@ -57,22 +58,30 @@ def settle(v: Value, meter: Meter) -> Value:
     an ``Err`` for one that has grown too deep, as each round may put something around it."""
     level = [v]
     for _ in range(MAX_LEVELS):
-        seen = 0
+        seen = len(level)
         below: list[Value] = []
         for x in level:
             t = type(x)
             if t is dict:
-                below.extend(x.values())
-                seen += len(x)
+                inner = x.values()
             elif t is list:
-                below.extend(x)
-            elif t is str or t is bytes:
-                seen += len(x)
+                inner = x
             elif t is CelMap:
-                below.extend(v for _, v in x.entries.values())
+                inner = [v for _, v in x.entries.values()]
             elif t is Optional:
-                below.append(x.value)
-        meter.charge((seen + len(level)) >> CHUNK)
+                inner = [x.value]
+            else:
+                seen += len(x) if t in LONG else 0
+                continue
+            seen += len(inner)
+            # Most of what an object holds are texts and numbers, which need no look of their own.
+            for y in inner:
+                t = type(y)
+                if t is str or t is bytes:
+                    seen += len(y)
+                elif t in _HOLD_MORE:
+                    below.append(y)
+        meter.charge(seen >> CHUNK)
         if not below:
             return v
         level = below

@@ -23,7 +23,7 @@ def check(doc: Document, loops: list[dict[str, Json]], at: str, reporter: Report
     """Reports loops that check nothing (T1300) or several things (T1301), loops too deep within others (T1302), a
     scope that no pattern uses (T1304), and what is wrong in conditions and patterns."""
     spans = doc.spans
-    if depth > _DEEPEST:
+    if loops and depth > _DEEPEST:
         reporter.error("T1302", spans.key_span(at), f"more than {_DEEPEST} loops within one another")
         return
     for i, loop in enumerate(loops):

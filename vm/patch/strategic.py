@@ -22,6 +22,8 @@ _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
 _DELETE_FROM: Final = "$deleteFromPrimitiveList/"
 _SET_ORDER: Final = "$setElementOrder/"
+_PLACES_A_UNIT: Final = 16
+"""Elements of a list looked at for a unit of fuel: about a microsecond."""
 
 
 class _Refused(Exception):
@@ -190,7 +192,7 @@ class _Merger:
         rest = list(old)
         named: list[Any] = []
         for part in new:
-            self.meter.charge(1 + len(rest) // 64)
+            self.meter.charge(1 + len(rest) // _PLACES_A_UNIT)
             place = _place(rest, part, keys)
             if place is not None:
                 named.append(self.value(rest.pop(place), part, item, f"{path}/{place}"))
@@ -229,8 +231,16 @@ def _place(elements: list[Any], part: Value, keys: tuple[str, ...]) -> int | Non
     """Where the element is that a patch element names; secondary keys count only when the patch element has them."""
     if not is_map(part) or part.get(keys[0]) is None:
         return None
+    first, *others = [(k, part[k], KEY_DEFAULTS.get(k)) for k in keys if k in part]
+    key, wanted, default = first
+    plain = type(wanted) is str  # == does: a loop over thousands of elements comes here for each
     for i, e in enumerate(elements):
-        if is_map(e) and all(json_equal(e.get(k, KEY_DEFAULTS.get(k)), part[k]) for k in keys if k in part):
+        if not is_map(e):
+            continue
+        found = e.get(key, default)
+        if (found == wanted if plain else json_equal(found, wanted)) and all(
+            json_equal(e.get(k, d), w) for k, w, d in others
+        ):
             return i
     return None
 
