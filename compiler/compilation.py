@@ -44,7 +44,9 @@ class Compilation:
 
     def compiled(self) -> CompileResult:
         with self.stage("schema"):
-            policies, exceptions = read_policies(self.docs, self.reporter, self.schemas)
+            policies, exceptions = read_policies(
+                self.docs, self.reporter, self.schemas, quirks=bool(self.options.quirks)
+            )
             check_models(policies, self.schemas, self.reporter)
         if self.reporter.failed:
             return self.result(None)

@@ -36,10 +36,10 @@ _CLUSTER_WIDE: Final = ADMISSION_KINDS | {"ClusterPolicy", "ClusterCleanupPolicy
 
 
 def read_policies(
-    docs: Iterable[Document], reporter: Reporter, schemas: Schemas | None = None
+    docs: Iterable[Document], reporter: Reporter, schemas: Schemas | None = None, *, quirks: bool = False
 ) -> tuple[list[Policy], list[ExceptionPolicy]]:
     """Policies and exceptions of the documents, in their order; those of the API server come last. ``schemas`` are the
-    kinds that are known (the built-in ones).
+    kinds that are known (the built-in ones); ``quirks`` as for :class:`compiler.Options`.
 
     A document with an error is left out (the reporter has it); the others are answered, so that one bad policy does not
     take the rest with it.
@@ -66,7 +66,7 @@ def read_policies(
             if cleanup is not None:
                 policies.append(cleanup)
             continue
-        spec = _checked_spec(doc, kind, reporter, before, schemas)
+        spec = _checked_spec(doc, kind, reporter, before, schemas, quirks)
         if spec is None or reporter.errors != before:
             continue
         if kind == "PolicyException":
@@ -96,7 +96,7 @@ def _cleanup(doc: Document, kind: str, reporter: Reporter, before: int) -> Polic
 
 
 def _checked_spec(
-    doc: Document, kind: str, reporter: Reporter, before: int, schemas: Schemas | None
+    doc: Document, kind: str, reporter: Reporter, before: int, schemas: Schemas | None, quirks: bool
 ) -> dict[str, Any] | None:
     """The normalised spec (of an exception: its match) after all checks; None when it cannot even be normalised."""
     exception = kind == "PolicyException"
@@ -114,7 +114,7 @@ def _checked_spec(
         # It looks kinds up, whose table is large: policies that make nothing do not load it.
         from compiler.schema.generate_forms import complete
 
-        complete(doc, kind, spec, schemas, reporter)
+        complete(doc, kind, spec, schemas, reporter, quirks=quirks)
     if any(rule.get("cleanup") for rule in spec["rules"]):
         cleanup_rules.check_rules(doc, spec, reporter)
     check_policy(doc, kind, spec, reporter)

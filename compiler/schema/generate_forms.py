@@ -26,13 +26,22 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 _SELF: Final = re.compile(r"\{\{\s*request\.object\.metadata\.(name|namespace)\s*\}\}\Z")
 
 
-def complete(doc: Document, kind: str, spec: dict[str, Json], schemas: Schemas | None, reporter: Reporter) -> None:
-    """Rewrites and checks every generate rule of a normalised spec, whose maps it copies."""
+def complete(
+    doc: Document,
+    kind: str,
+    spec: dict[str, Json],
+    schemas: Schemas | None,
+    reporter: Reporter,
+    *,
+    quirks: bool = False,
+) -> None:
+    """Rewrites and checks every generate rule of a normalised spec, whose maps it copies. ``quirks`` leaves a namespace
+    to objects of kinds that have none, as the reference does."""
     for i, rule in enumerate(spec["rules"]):
         generate = rule.get("generate")
         if type(generate) is not dict or not generate:
             continue
-        checker = _Checker(doc, kind, rule, schemas if schemas is not None else provider(), reporter)
+        checker = _Checker(doc, kind, rule, schemas if schemas is not None else provider(), reporter, quirks)
         at = f"/spec/rules/{i}/generate"
         loops = generate.get("foreach")
         if loops:
@@ -44,10 +53,19 @@ def complete(doc: Document, kind: str, spec: dict[str, Json], schemas: Schemas |
 
 
 class _Checker:
-    __slots__ = ("_doc", "_namespace", "_reporter", "_rule", "_schemas")
+    __slots__ = ("_doc", "_namespace", "_quirks", "_reporter", "_rule", "_schemas")
 
-    def __init__(self, doc: Document, kind: str, rule: dict[str, Json], schemas: Schemas, reporter: Reporter) -> None:
+    def __init__(
+        self,
+        doc: Document,
+        kind: str,
+        rule: dict[str, Json],
+        schemas: Schemas,
+        reporter: Reporter,
+        quirks: bool,
+    ) -> None:
         self._doc = doc
+        self._quirks = quirks
         self._rule = rule
         self._schemas = schemas
         self._reporter = reporter
@@ -175,7 +193,7 @@ class _Checker:
                 "a kind of objects in namespaces",
                 "use a ClusterPolicy",
             )
-        elif not known.namespaced and namespace:
+        elif not known.namespaced and namespace and not self._quirks:
             # Right here (decision 4): the reference tries to create the object in a namespace.
             self._reporter.warning(
                 "T1355",

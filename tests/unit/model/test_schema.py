@@ -273,3 +273,30 @@ def test_the_stored_version_keeps_the_fields_of_the_others(manifest: dict[str, A
         for at, _ in _schemas(version["schema"]["openAPIV3Schema"], "v"):
             path = at.partition(".")[2]
             assert path in known or path.startswith(free), (version["name"], path)
+
+
+def test_a_generated_object_of_a_cluster_wide_kind_has_a_namespace_in_kyverno_alone() -> None:
+    text = """
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [Namespace]}}]}
+    generate:
+      apiVersion: rbac.authorization.k8s.io/v1
+      kind: ClusterRole
+      name: made
+      namespace: team
+      data: {rules: []}
+"""
+    found = []
+    for quirks in (False, True):
+        reporter = Reporter()
+        (policy_,), _ = read_policies(load_documents(text, "p.yaml", reporter), reporter, quirks=quirks)
+        generate = policy_.rules[0].generate
+        assert generate is not None
+        assert generate.target is not None
+        found.append((generate.target.namespace, [d.code for d in reporter.diagnostics]))
+    assert found == [("", ["T1355"]), ("team", [])]
