@@ -36,7 +36,7 @@ def read(doc: Document, kind: str, reporter: Reporter) -> Policy | None:
         if name in spec
     }
     rule: dict[str, Json] = {"name": metadata["name"], "cleanup": {}, **blocks}
-    match_rules.check_rule(doc, kind, rule, "/spec", True, reporter)
+    match_rules.check_rule(doc, kind, rule, "/spec", False, reporter)
     for name, block in blocks.items():
         for part, value in _user_info(block):
             reporter.error(

@@ -13,6 +13,7 @@ from runtime.context.global_entries import GlobalEntries, GlobalEntry
 from runtime.context.objects import Objects
 from runtime.context.outside import Outside, Response
 from runtime.engine import Engine
+from runtime.generate import LABELS, MANAGED_BY, generate
 from runtime.host import KEY as HOST
 from runtime.mutate_existing import mutate_existing
 from runtime.policyset import PolicySet
@@ -80,12 +81,24 @@ def run_product(
         request = request.patched(mutated.patched)
     validated = engine.evaluate(request, "validate", full=True)
     results = [*mutated.results, *validated.results]
+    made: dict[str, list[dict[str, Any]]] = {}
     for result in engine.evaluate(request, "background").results:
         if result.kind == "mutateExisting" and result.product is not None:
             results += [changed.result for changed in mutate_existing(result, request)]
+        elif result.kind == "generate":
+            generation = generate(result, request)
+            results.append(generation.result)
+            made[result.rule] = [_without_origin(m.object) for m in generation.made]
         else:
             results.append(result)
-    return [Result(r.policy, r.rule, r.status, r.message, r.patched) for r in results]
+    return [Result(r.policy, r.rule, r.status, r.message, r.patched, made.get(r.rule)) for r in results]
+
+
+def _without_origin(made: dict[str, Any]) -> dict[str, Any]:
+    """An object without the labels that say where it comes from."""
+    labels = {k: v for k, v in made["metadata"]["labels"].items() if k != MANAGED_BY and not k.startswith(LABELS)}
+    metadata = {k: v for k, v in made["metadata"].items() if k != "labels"}
+    return {**made, "metadata": {**metadata, "labels": labels} if labels else metadata}
 
 
 def _outside(world: dict[str, Any]) -> tuple[Outside, dict[str, dict[str, list[Any]]]]:

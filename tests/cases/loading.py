@@ -17,7 +17,7 @@ A file has ``note``, the policy, and ``cases``::
                                          # images, and foreachValues of the rule r, by dotted name
       namespaceObject: {...}             # the Namespace; without it its name and labels
       kyverno: {rule: fail}              # what --quirks=kyverno answers, in the form of expect
-      expect: {rule: pass}               # status, or {status, message, patched}
+      expect: {rule: pass}               # status, or {status, message, patched, generated}
 
 ``rule`` stands for a ClusterPolicy ``case`` with that one rule, named ``r`` and matching Pods where it does not say.
 ``expect`` names every rule that answers, and no other: a rule that gives no result is left out.
@@ -40,6 +40,7 @@ class Expected:
     status: str
     message: str | None = None
     patched: dict[str, Any] | None = None
+    generated: list[dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def expected(want: Any) -> Expected:
     if isinstance(want, str):
         return Expected(want)
     patched = whole_resource(want["patched"]) if "patched" in want else None
-    return Expected(want["status"], want.get("message"), patched)
+    return Expected(want["status"], want.get("message"), patched, want.get("generated"))
 
 
 def whole_policy(rule: dict[str, Any]) -> dict[str, Any]:

@@ -112,6 +112,8 @@ def _as_expected(results: list[Result], expect: dict[str, Expected]) -> None:
             assert result.message == want.message
         if want.patched is not None:
             assert equal(result.patched, want.patched), result.patched
+        if want.generated is not None:
+            assert equal(result.generated or [], want.generated), result.generated
 
 
 def test_the_reference_shares_no_code_with_the_product() -> None:
