@@ -22,7 +22,7 @@ from vm.values import Err
 
 @dataclass(frozen=True, slots=True)
 class _Loaded(Policies):
-    documents: tuple[tuple[PolicyInfo, dict[str, Any]], ...] = ()
+    known: tuple[tuple[PolicyInfo, dict[str, Any]], ...] = ()
     exceptions_given: tuple[dict[str, Any], ...] = ()
 
 
@@ -67,7 +67,7 @@ class ByReference:
             else:
                 refused.append(Refused(str(kind), name, ()))
         given = tuple(d.value for d in exceptions)
-        return _Loaded(PolicySet.empty(), tuple(refused), (), len(given), tuple(known), given)
+        return _Loaded(PolicySet.empty(), tuple(refused), (), len(given), known=tuple(known), exceptions_given=given)
 
     def evaluate(
         self,
@@ -83,12 +83,13 @@ class ByReference:
         held = values.outside.objects
         world = _Supplied(
             objects=(*values.targets, *(held.all() if held is not None else ())),
+            sources=values.sources,
             rule_values=_of_rules(values.rules),
             foreach_values=_of_rules(values.elements),
             outside=values.outside,
         )
         for phase in (True, False):
-            for info, document in policies.documents:
+            for info, document in policies.known:
                 request = offline_request(current, info, values, user, operation)
                 context = {k: v for k, v in request.root.items() if not k.startswith("$")}
                 asked = {"userInfo": user.as_json(), "roles": list(user.roles)} if user else None
@@ -118,8 +119,9 @@ class ByReference:
                         Answer(info, one.target, request.operation, True, changed, one.patched or one.target)
                     )
                 plain = [r for r in found if r.target is None]
-                results = tuple(_result(info, r, "mutate" if phase else "validate") for r in plain)
-                answers.append(Answer(info, resource, request.operation, phase, results, patched))
+                results = tuple(_result(info, r, _kind(r, phase)) for r in plain)
+                made = {r.rule: tuple(r.generated) for r in plain if r.generated is not None}
+                answers.append(Answer(info, resource, request.operation, phase, results, patched, made))
                 if phase:
                     current = patched
         return answers
@@ -129,6 +131,10 @@ def _of_rules(values: Mapping[tuple[str, str], Any]) -> dict[tuple[str, str], An
     """Values of rules, for the rules that autogen makes of them too."""
     names = ("", "autogen-", "autogen-cronjob-")
     return {(policy, prefix + rule): v for prefix in names for (policy, rule), v in values.items()}
+
+
+def _kind(result: Any, mutating: bool) -> str:
+    return "mutate" if mutating else "generate" if result.generated is not None else "validate"
 
 
 def _result(info: PolicyInfo, result: Any, kind: str) -> RuleResult:

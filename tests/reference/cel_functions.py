@@ -478,7 +478,7 @@ def sort_by(keyed: list[tuple[V, V]]) -> list[V]:
 def total(a: V) -> V:
     found = items(a)
     if not found:
-        return ("int", 0)
+        raise Unknown  # nothing of which type is known to the checker alone
     result = found[0]
     if result[0] not in ("int", "uint", "double", "duration"):
         raise no_overload()
@@ -539,7 +539,9 @@ def decode(a: V) -> V:
     (text,) = texts(a)
     text = text.replace("\r", "").replace("\n", "")
     try:
-        return ("bytes", base64.b64decode(text + "=" * (-len(text) % 4), validate=True))
+        # With all of its padding, or with none.
+        padding = "" if "=" in text else "=" * (-len(text) % 4)
+        return ("bytes", base64.b64decode(text + padding, validate=True))
     except ValueError:
         raise CelError("argument") from None
 

@@ -16,6 +16,12 @@ from tests.reference.world import World
 
 LABEL = "generate.kyverno.io/"
 _WIDE = ("Namespace", "ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass", "Node")
+_VERSIONS = {
+    **dict.fromkeys(("ConfigMap", "Secret", "Namespace", "ResourceQuota", "LimitRange", "ServiceAccount"), "v1"),
+    "NetworkPolicy": "networking.k8s.io/v1",
+    **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
+}
+"""Of the kinds that the guide generates without saying their version."""
 _BODY = ("apiVersion", "kind", "metadata", "spec", "data", "binaryData", "stringData", "type")
 
 
@@ -67,6 +73,7 @@ def _target(spec: dict[str, Any], context: Context) -> list[dict[str, Any]]:
         raise GenerationError(str(error)) from None
     if context.namespace is not None and (asked.get("namespace") or "") != context.namespace:
         raise GenerationError(f"a policy of namespace {context.namespace} may not make objects elsewhere")
+    asked = _standard(asked, spec.get("data"))
     for key in ("apiVersion", "kind", "name", "namespace"):
         if not isinstance(asked.get(key, ""), str):
             raise GenerationError(f"the {key} of a target is no text")
@@ -95,11 +102,21 @@ def _from_data(asked: dict[str, Any]) -> dict[str, Any]:
     made = copy.deepcopy(data) if isinstance(data, dict) else {}
     if data is not None and not isinstance(data, dict):
         raise GenerationError("data must be a map")
-    if made and not any(key in made for key in _BODY):  # the guide's bare form
-        made = {"data": made} if asked.get("kind") in ("ConfigMap", "Secret") else made
-    made["apiVersion"] = asked.get("apiVersion") or made.get("apiVersion")
-    made["kind"] = asked.get("kind") or made.get("kind")
+    made["apiVersion"], made["kind"] = asked["apiVersion"], asked["kind"]
     return _placed(made, asked)
+
+
+def _standard(asked: dict[str, Any], written: Any) -> dict[str, Any]:
+    """The guide's forms in the standard one (decision 5): data that is bare, kind and version that stand in it or are
+    found from the kind. ``written`` is the data before variables were put in."""
+    data = asked.get("data")
+    bare = isinstance(data, dict) and (isinstance(written, str) or not any(key in data for key in _BODY))
+    if bare and data and asked.get("kind") in ("ConfigMap", "Secret"):
+        asked = {**asked, "data": {"data": data}}
+    inside = data if isinstance(data, dict) else {}
+    kind = asked.get("kind") or inside.get("kind")
+    version = asked.get("apiVersion") or inside.get("apiVersion") or _VERSIONS.get(str(kind))
+    return {**asked, "apiVersion": version or "", "kind": kind or ""}
 
 
 def _placed(made: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +147,7 @@ def _clone(asked: dict[str, Any], context: Context) -> list[dict[str, Any]]:
     source_name, source_namespace = asked["clone"].get("name"), asked["clone"].get("namespace") or ""
     if (asked.get("name"), asked.get("namespace") or "") == (source_name, source_namespace):
         return []
-    for one in context.world.objects:
+    for one in (*context.world.sources, *context.world.objects):
         metadata = one.get("metadata") or {}
         same = (metadata.get("name"), metadata.get("namespace") or "") == (source_name, source_namespace)
         if same and (one.get("apiVersion"), one.get("kind")) == (asked.get("apiVersion"), asked.get("kind")):
@@ -148,7 +165,7 @@ def _clones(asked: dict[str, Any], context: Context) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for kind in spec.get("kinds") or ():
         group_version, _, name = kind.rpartition("/")
-        for one in context.world.objects:
+        for one in (*context.world.sources, *context.world.objects):
             metadata = one.get("metadata") or {}
             if (one.get("apiVersion"), one.get("kind")) != (group_version, name):
                 continue

@@ -22,10 +22,12 @@ class Unsupplied(Exception):
 class World:
     """``calls`` are recorded answers (``urlPath`` or ``url``, ``method``, ``response``), ``global_entries`` values by
     ``name`` or ``name.projection``, ``images`` image data by reference; ``rule_values`` and ``foreach_values`` are
-    values by dotted name for a (policy, rule), the latter one a list by element.
+    values by dotted name for a (policy, rule), the latter one a list by element. ``sources`` are more objects that
+    rules may copy.
     """
 
     objects: tuple[dict[str, Any], ...] = ()
+    sources: tuple[dict[str, Any], ...] = ()
     calls: tuple[dict[str, Any], ...] = ()
     global_entries: dict[str, Any] = field(default_factory=dict)
     images: dict[str, Any] = field(default_factory=dict)
