@@ -33,6 +33,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 _MAP_KEY: Final = re.compile(
     r"""request\.(?:object|oldObject)\.metadata\.(labels|annotations)\.(?:"[^"]+"|[\w-]+)(?=\s*(?:\}\}|$))"""
 )
+_ANY_KEY: Final = re.compile(r"""request\.(?:object|oldObject)\.metadata\.(?:labels|annotations)\.(?:"[^"]+"|[\w-]+)""")
 _VARIABLE: Final = re.compile(r"\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 
 
@@ -208,15 +209,17 @@ def _keys_and_texts(value: Json) -> Iterator[tuple[str, str]]:
 
 
 def _missing_keys(policy: Policy, rule: Rule, reporter: Reporter) -> None:
-    """Variables that read a label or an annotation which need not be there, outside a default."""
+    """Variables that read a label or an annotation which need not be there, outside a default: the first of each."""
+    told = _sure_keys(rule)
     for place, text, is_key in texts(rule.raw, rule.pointer):
         if is_key or "{{" not in text or "/match/" in place or "/exclude/" in place or place.endswith("/message"):
             continue
         for variable in _VARIABLE.finditer(text):
             found = _MAP_KEY.search(variable.group().replace(" ", ""))
             body = variable.group()
-            if found is None or "||" in body or "(" in body:
+            if found is None or "||" in body or "(" in body or found.group() in told:
                 continue
+            told.add(found.group())
             one = found.group(1)[:-1]
             reporter.advice(
                 "T1438",
@@ -225,3 +228,29 @@ def _missing_keys(policy: Policy, rule: Rule, reporter: Reporter) -> None:
                 "",
                 f"give a default: {body[:-2].rstrip()} || '' }}}}",
             )
+
+
+def _sure_keys(rule: Rule) -> set[str]:
+    """The labels and annotations that the match asks for, or that a precondition looks at with a default, in the words
+    of variables."""
+    sure: set[str] = set()
+    for i, f in enumerate(rule.match.filters):
+        selector = f.selector or {}
+        keys = {f"labels.{k}" for k in {**(selector.get("matchLabels") or {}), **(f.labels or {})}}
+        keys |= {
+            f"labels.{e.get('key')}"
+            for e in selector.get("matchExpressions") or ()
+            if e.get("operator") in ("In", "Exists")
+        }
+        keys |= {f"annotations.{k}" for k in f.annotations or {}}
+        sure = keys if not i else sure | keys if rule.match.mode == "all" else sure & keys
+    for _, text, _ in texts(rule.preconditions, ""):
+        if "||" in text:
+            sure |= {m.group()[m.group().index("metadata.") + 9 :].replace('"', "") for m in _ANY_KEY.finditer(text)}
+    named = {part for key in sure for part in (key, _quoted(key))}
+    return {f"request.{holder}.metadata.{part}" for holder in ("object", "oldObject") for part in named}
+
+
+def _quoted(key: str) -> str:
+    kind, _, name = key.partition(".")
+    return f'{kind}."{name}"'

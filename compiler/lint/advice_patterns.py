@@ -91,7 +91,9 @@ def _overwritten(patch: Json, at: str) -> Iterator[tuple[str, str]]:
     """Constants that a patch sets under plain keys, in maps in which no condition decides."""
     if isinstance(patch, list):
         for i, element in enumerate(patch):
-            yield from _overwritten(element, f"{at}/{i}")
+            # An element with a fixed name is one that the patch brings along, such as a sidecar.
+            if not (isinstance(element, dict) and isinstance(element.get("name"), str)):
+                yield from _overwritten(element, f"{at}/{i}")
         return
     if not isinstance(patch, dict):
         return
