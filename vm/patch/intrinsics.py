@@ -11,10 +11,11 @@ from vm.values import Value, is_list, size
 
 
 def json6902(meter: Meter, doc: Value, ops: Value) -> Value:
-    """Body of ``patch.json6902``: an operation costs one unit per 64 entries of the document's top level."""
+    """Body of ``patch.json6902``: an operation costs one unit per 64 entries of the document's top level, and a
+    copy one for each node of what is copied."""
     if is_list(ops):
         meter.charge(len(ops) * (1 + size(doc) // 64))
-    return _json6902.apply(doc, ops)
+    return _json6902.apply(doc, ops, meter)
 
 
 def diff(meter: Meter, a: Value, b: Value) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vm.host import Meter
 from vm.values import Err, Value, is_list, is_map, json_equal
 
 _MISSING_VALUE = "missing value"
@@ -21,16 +22,33 @@ class _Refused(Exception):
     """Carries the reason out of a nested step; never leaves this module."""
 
 
-def apply(doc: Value, ops: Value) -> Value:
-    """The document after all operations (a list of maps), or an ``Err`` naming the first that cannot be applied."""
+def apply(doc: Value, ops: Value, meter: Meter | None = None) -> Value:
+    """The document after all operations (a list of maps), or an ``Err`` naming the first that cannot be applied.
+
+    A copy is paid for by each of its nodes: copies of what holds copies double it again and again.
+    """
     if not is_list(ops):
         return Err("patch", "a JSON patch must be a list of operations")
     try:
         for op in ops:
+            if meter is not None and is_map(op) and op.get("op") == "copy":
+                _pay(_find(doc, _steps(op.get("from")))[1], meter)
             doc = _apply_one(doc, op)
     except _Refused as refused:
         return Err("patch", str(refused))
     return doc
+
+
+def _pay(value: Value, meter: Meter) -> None:
+    stack = [value]
+    while stack:
+        v = stack.pop()
+        if is_map(v):
+            meter.charge(1 + len(v))
+            stack.extend(v.values())
+        elif is_list(v):
+            meter.charge(1 + len(v))
+            stack.extend(v)
 
 
 def split_pointer(path: Value) -> list[str]:

@@ -19,7 +19,16 @@ from vm.values import MISSING, Err, Missing, Value, is_list, is_map
 Match: TypeAlias = Callable[[Value, Value], Err | None]
 """Tests a resource value against a pattern under the validate rules; an ``Err`` says that it does not hold."""
 
+Charge: TypeAlias = Callable[[int], object]
+
 _ANCHOR: Final = re.compile(r"\s*([+<=X^]?)\((.+)\)\s*", re.DOTALL)
+
+
+_ITSELF: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.:/-]*")
+"""Patterns that match the same text alone: no number, range, quantity or duration begins with a letter. A loop tests
+each element of a list for each, so that names are worth it."""
+_LOOKED_AT: Final = 16
+"""Elements whose name is looked at for a unit of fuel: about a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +46,24 @@ class _Gone:
 GONE: Final = _Gone()  # a part of the patch that was only tests
 
 
+def free(fuel: int) -> None:
+    """Charges nobody."""
+
+
 def anchor(key: str) -> tuple[str, str] | None:
     """Splits a whole-key anchor in its sign (empty for a conditional) and name; None for a plain key."""
     found = _ANCHOR.fullmatch(key)
     return (found[1], found[2]) if found else None
 
 
-def preprocess(resource: Value, patch: Value, match: Match) -> Value:
-    """The patch with its anchors resolved; lists may hold :class:`At`.
+def preprocess(resource: Value, patch: Value, match: Match, charge: Charge = free) -> Value:
+    """The patch with its anchors resolved; lists may hold :class:`At`. ``charge`` takes the fuel for what ``match``
+    does not see.
 
     Answers ``Err("conditional", …)`` or ``Err("global", …)`` when an anchor says that the rule does nothing, and
     ``Err("patch", …)`` when the patch does not fit the resource.
     """
-    done = Walk(match).value(resource, patch)
+    done = Walk(match, charge).value(resource, patch)
     return {} if done is GONE else done
 
 
@@ -70,6 +84,7 @@ class Walk:
     """Goes down a patch and the resource together. A part of the patch that was only tests becomes ``GONE``."""
 
     match: Match
+    charge: Charge = free
 
     def value(self, resource: Value, patch: Value) -> Value:
         if is_map(patch):
@@ -121,7 +136,10 @@ class Walk:
             if tests and (error := self.match(_texted(found), tests)) is not None:
                 return error
             return added or GONE
-        error = self.match(_texted(found), _texted(want))
+        have = _texted(found)
+        if type(want) is str and type(have) is str and _ITSELF.fullmatch(want):
+            return GONE if have == want else Err("mismatch", f"{name} is not {want}")
+        error = self.match(have, _texted(want))
         return GONE if error is None else error
 
     def sequence(self, resource: Value, patch: list[Any]) -> Value:
@@ -157,12 +175,15 @@ class Walk:
         return [] if failed is None else failed
 
     def element(self, elements: list[Any], part: dict[str, Any]) -> Value:
-        wanted = part.get("name")
+        wanted, tested = part.get("name"), part.get("(name)")
+        only = wanted if type(wanted) is str else tested if type(tested) is str and _ITSELF.fullmatch(tested) else None
+        self.charge(1 + len(elements) // _LOOKED_AT)
         chosen = [
             (i, e)
             for i, e in enumerate(elements)
-            if is_map(e) and e.get("name") not in (None, "") and (type(wanted) is not str or e["name"] == wanted)
+            if is_map(e) and e.get("name") not in (None, "") and (only is None or e["name"] == only)
         ]
+        self.charge(4 * len(chosen))
         if not chosen and type(wanted) is str and not has_anchor(part, ("",)):
             done = self.value(MISSING, part)  # it names an element that is not there: all its additions are due
             return done if type(done) is Err else [done]

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from vm.patch.preprocess import GONE, Match, Walk, anchor, has_anchor, with_additions
+from vm.patch.preprocess import GONE, Charge, Match, Walk, anchor, free, has_anchor, with_additions
 from vm.values import Err, Value, is_list, is_map
 
 
-def preprocess(resource: Value, patch: Value, match: Match) -> Value:
+def preprocess(resource: Value, patch: Value, match: Match, charge: Charge = free) -> Value:
     """As :func:`vm.patch.preprocess.preprocess`, with the answers of the reference."""
-    done = _Walk(match).value(resource, patch)
+    done = _Walk(match, charge).value(resource, patch)
     return {} if done is GONE else done
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from vm.host import Imports, Meter
 from vm.patch.merge_keys import ASSOCIATIVE_KEYS, KEY_DEFAULTS, PLAIN, ListOf, MapOf, schema_of
-from vm.patch.preprocess import At, Match, preprocess
+from vm.patch.preprocess import At, Charge, Match, preprocess
 from vm.values import MISSING, Err, Value, is_list, is_map, json_equal
 
 _DIRECTIVE: Final = "$patch"
@@ -47,7 +47,7 @@ def strategic_kyverno(imports: Imports, meter: Meter, resource: Value, patch: Va
 
 
 def _laid(
-    resolve: Callable[[Value, Value, Match], Value],
+    resolve: Callable[[Value, Value, Match, Charge], Value],
     imports: Imports,
     meter: Meter,
     resource: Value,
@@ -60,7 +60,7 @@ def _laid(
         found: Err | None = walk(imports, meter, value, pattern)
         return found
 
-    ready = resolve(resource, patch, match)
+    ready = resolve(resource, patch, match, meter.charge)
     if type(ready) is Err:
         return ready
     group, name = (kind[0], kind[2]) if is_list(kind) and len(kind) >= 3 else ("", "")
