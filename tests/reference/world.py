@@ -27,13 +27,12 @@ class World:
     """
 
     objects: tuple[dict[str, Any], ...] = ()
-    sources: tuple[dict[str, Any], ...] = ()
     calls: tuple[dict[str, Any], ...] = ()
     global_entries: dict[str, Any] = field(default_factory=dict)
     images: dict[str, Any] = field(default_factory=dict)
     rule_values: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     foreach_values: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    hosts: dict[str, list[str]] = field(default_factory=dict)
+    sources: tuple[dict[str, Any], ...] = ()
 
     def config_map(self, namespace: str, name: str) -> dict[str, Any]:
         for one in self.objects:
