@@ -36,9 +36,9 @@ _UNSET: Final = object()
 _DONE: Final = object()
 
 
-def interpret(m: VerifiedModule) -> Program:
-    """The program of a module on tier 1."""
-    return _Interpreter(m)
+def interpret(m: VerifiedModule, frames: list[Frame] | None = None) -> Program:
+    """The program of a module on tier 1. ``frames`` are its functions where they are laid out in another way."""
+    return _Interpreter(m, frames)
 
 
 @dataclass(slots=True)
@@ -50,8 +50,8 @@ class _Suspended:
 
 
 class _Interpreter:
-    def __init__(self, m: VerifiedModule) -> None:
-        self._functions = frames_of(m)
+    def __init__(self, m: VerifiedModule, frames: list[Frame] | None) -> None:
+        self._functions = frames_of(m) if frames is None else frames
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
         frame = self._functions[fn]

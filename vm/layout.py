@@ -90,7 +90,7 @@ class Frame:
         self.scope = fn.scope
 
     def lay_out(self) -> Code:
-        self.code = _Layout(self._m, self._fn, self._frames).code()
+        self.code = Layout(self._m, self._fn, self._frames).code()
         return self.code
 
 
@@ -101,7 +101,7 @@ def frames_of(m: VerifiedModule) -> list[Frame]:
     return frames
 
 
-class _Layout:
+class Layout:
     """Lays out one function; ``at`` maps its instructions to places in the code made."""
 
     def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame]) -> None:
@@ -115,7 +115,8 @@ class _Layout:
         self.fixes: list[tuple[int, int]] = []
         self.at: list[int] = []
 
-    def code(self) -> Code:
+    def plain(self) -> Code:
+        """The code as the instructions have it, none made shorter."""
         for i in range(len(self.instrs)):
             self.at.append(len(self.out))
             self.one(i)
@@ -124,6 +125,10 @@ class _Layout:
             number, a, b, _ = self.out[place]
             target = self.at[to]
             self.out[place] = (number, a, b, target) if number == IF else (number, a, target, None)
+        return self.out
+
+    def code(self) -> Code:
+        self.plain()
         for place in range(len(self.out) - 1, -1, -1):
             self.thread(place)
         return self.compact(self.fuse())
