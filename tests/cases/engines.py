@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from compiler import CompileResult, Options, compile_policies, load_documents
 from compiler.diagnostics import Reporter
+from runtime.cleanup import removal
 from runtime.cli.offline import Offline
 from runtime.context.global_entries import GlobalEntries, GlobalEntry
 from runtime.context.objects import Objects
@@ -89,8 +90,10 @@ def run_product(
             generation = generate(result, request)
             results.append(generation.result)
             made[result.rule] = [_without_origin(m.object) for m in generation.made]
-        else:
+        elif result.kind != "cleanup":
             results.append(result)
+    gone = [removal(engine, plan, request) for plan in engine.policies.rules if plan.kind == "cleanup"]
+    results += [one.result for one in gone if one is not None]
     return [Result(r.policy, r.rule, r.status, r.message, r.patched, made.get(r.rule)) for r in results]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from tests.cases.engines import run_product
 from tests.cases.loading import Case, Expected, cases
 from tests.reference import Result, evaluate
+from tests.reference.generation import removed, swept
 from tests.reference.query import equal
 from tests.reference.world import World
 
@@ -22,6 +23,26 @@ PRODUCT_ONLY = ("admission", "cel")
 
 
 def by_reference(case: Case) -> list[Result]:
+    return [*_evaluated(case), *_removed(case)]
+
+
+def _removed(case: Case) -> Iterator[Result]:
+    """A pass of each policy that removes the resource, by the rule that does."""
+    for policy in case.policies:
+        name = policy["metadata"]["name"]
+        if policy["kind"].endswith("CleanupPolicy"):
+            if removed(policy, [case.resource], _world(case)):
+                yield Result(name, name, "pass", "")
+            continue
+        namespace = policy["metadata"].get("namespace") if policy["kind"] == "Policy" else None
+        for rule in policy["spec"].get("rules", ()):
+            if "cleanup" in rule and swept(rule, [case.resource], namespace):
+                yield Result(name, rule["name"], "pass", "")
+
+
+def _evaluated(case: Case) -> list[Result]:
+    if all(p["kind"].endswith("CleanupPolicy") for p in case.policies):
+        return []
     return evaluate(
         case.policies,
         case.resource,

@@ -194,7 +194,9 @@ def removed(policy: dict[str, Any], objects: list[dict[str, Any]], world: World)
         if spec.get("exclude") and block_matches(spec["exclude"], subject, in_match=False):
             continue
         context = Context({"target": one}, world, namespace).declare(spec.get("context"))
-        if holds(spec.get("conditions"), context)[0]:
+        # Unlike in a rule, an empty list of conditions asks for nothing (§25).
+        asked = {key: block for key, block in (spec.get("conditions") or {}).items() if block}
+        if holds(asked or None, context)[0]:
             gone.append(one)
     return gone
 
