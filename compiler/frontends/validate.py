@@ -42,8 +42,8 @@ def lower_validate(frame: RuleFrame) -> None:
 
 def _element(frame: ElementFrame, entry: ForEach) -> None:
     """What an entry of ``foreach`` asks of an element, up to the last return."""
-    parts = {"deny": entry.deny, "pattern": entry.pattern, "anyPattern": entry.any_pattern, "foreach": entry.foreach or None}
-    frame.places.update(f"{entry.pointer}/{part}" for part, value in parts.items() if value is not None)
+    parts = {"deny": entry.deny, "pattern": entry.pattern, "anyPattern": entry.any_pattern, "foreach": entry.foreach}
+    frame.places.update(f"{entry.pointer}/{part}" for part, value in parts.items() if value not in (None, ()))
     if entry.deny is not None:
         _deny(frame, entry.deny.conditions, f"{entry.pointer}/deny")
     elif entry.pattern is not None:
