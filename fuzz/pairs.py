@@ -121,8 +121,9 @@ def differences(case: Case, made: Ready, statuses: dict[str, int] | None = None)
     """Every pair of the case with every engine that answers otherwise. Counts the statuses where it is told where."""
     for at in range(len(case.resources)):
         want = by_reference(made.reference, case, at)
-        for result in want if statuses is not None else ():
-            statuses[result.status] = statuses.get(result.status, 0) + 1
+        if statuses is not None:
+            for result in want:
+                statuses[result.status] = statuses.get(result.status, 0) + 1
         one = replace(case, resources=[case.resources[at]], olds=case.olds[at : at + 1])
         for name, policies in made.sets.items():
             got = by_product(policies, case, at)

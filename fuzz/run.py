@@ -107,8 +107,8 @@ out; `make test` gives each about two with a fixed seed. One property a file:
 policy and a resource, else as a text with the command that shows it again under `fuzz/corpus/`. A case file states
 what the reference evaluator answers; whether that is right, the semantics decide.
 
-The long run compares product and reference on policies with contexts, loops, Pod security, exceptions, mutations, targets
-and generate rules, each on many objects; the figures can be had again from the seed:
+The long run compares product and reference on policies with contexts, loops, Pod security, exceptions, mutations,
+targets and generate rules, each on many objects; the figures can be had again from the seed:
 
     python -m fuzz.long --pairs 1000000 --per-policy 50 --seed 1000000 --engines "O2,tier 2" --jobs 2
 

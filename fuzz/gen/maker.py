@@ -142,7 +142,7 @@ class Maker:
         return made
 
     def _volume(self, name: str) -> dict[str, Any]:
-        source = self.rng.choice(
+        source: dict[str, Any] = self.rng.choice(
             ({"emptyDir": {}}, {"emptyDir": {"sizeLimit": "1Gi"}}, {"hostPath": {"path": "/tmp"}}, {"secret": {}}, {})
         )
         return {"name": name, **copy.deepcopy(source)}
@@ -232,7 +232,8 @@ class Maker:
         return text
 
     def _path(self, sample: dict[str, Any]) -> tuple[str, Any]:
-        text, value = "", sample
+        text = ""
+        value: Any = sample
         for _ in range(self.rng.randint(2, 7)):
             if isinstance(value, dict) and value:
                 key = self.rng.choice(sorted(value))

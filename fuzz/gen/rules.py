@@ -264,7 +264,7 @@ class Rules(Maker):
         return made
 
     def elements(self, depth: int, sample: dict[str, Any]) -> str:
-        choices = _LISTS if depth == 0 else (*_INNER, *_LISTS[:3])
+        choices: tuple[str, ...] = _LISTS if depth == 0 else (*_INNER, *_LISTS[:3])
         if not self.chance(3):  # most loops should find something
             choices = _LISTS[:6] if depth == 0 else _INNER[:3]
         names = [n for n in ("one", "two", "three") if n in sample]
