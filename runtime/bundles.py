@@ -50,16 +50,16 @@ def load_module(
 def _interpreter(verified: Any) -> Run:
     from vm.interp import interpret
 
-    return _run_of(interpret(verified), verified)
+    return run_of(interpret(verified), verified)
 
 
 def _generated(verified: Any) -> Run:
     from vm.tier2 import translate
 
-    return _run_of(translate(verified), verified)
+    return run_of(translate(verified), verified)
 
 
-def _run_of(program: Any, verified: Any) -> Run:
+def run_of(program: Any, verified: Any) -> Run:
     """How the code of a program is run: what may ask its host goes through the root's."""
     asking = frozenset(n for n, function in enumerate(verified.functions) if function.may_suspend)
     plain: Run = program.run
@@ -81,7 +81,7 @@ def _generated_later(verified: Any) -> Run:
     from vm.interp import interpret
     from vm.tier2 import translate
 
-    return _run_of(translate(verified, meanwhile=interpret(verified), later=later), verified)
+    return run_of(translate(verified, meanwhile=interpret(verified), later=later), verified)
 
 
 def make_imports() -> Imports:
@@ -155,4 +155,4 @@ def reason(error: OSError) -> str:
     return text[:1].lower() + text[1:]
 
 
-__all__ = ["BundleProblem", "is_bundle", "load_files", "load_module", "make_imports", "read_file", "reason"]
+__all__ = ["BundleProblem", "is_bundle", "load_files", "load_module", "make_imports", "read_file", "reason", "run_of"]

@@ -7,7 +7,7 @@ their bindings), so that a refused one is known by name and leaves the others st
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -189,10 +189,11 @@ def load_policies(
     cel_strict: bool = False,
     quirks: str = "",
     crds: tuple[dict[str, Any], ...] = (),
+    join: Callable[[Sequence[bytes]], PolicySet] | None = None,
 ) -> Policies:
     """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
 
-    ``at_once`` as for ``PolicySet.load``.
+    ``at_once`` as for ``PolicySet.load``; ``join`` stands in for that.
     """
     from compiler import Options
 
@@ -216,7 +217,7 @@ def load_policies(
         else:
             parts.append(bundle)
     entries = tuple(d.value for d in documents if d.value.get("kind") == GLOBAL_KIND)
-    loaded = PolicySet.load(parts, tier=tier, at_once=at_once)
+    loaded = join(parts) if join is not None else PolicySet.load(parts, tier=tier, at_once=at_once)
     return Policies(loaded, tuple(refused), tuple(diagnostics), count, entries)
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.cli.crdfiles import add_crd_flag, read_crds
-from runtime.cli.problem import Problem, counted
+from runtime.cli.problem import Problem
 from runtime.cli.unbuilt import accept_registry, refuse
 
 if TYPE_CHECKING:
-    from runtime.cli.testfile import Check, Selector, TestDocument, TestRun
+    from runtime.cli.coverage import RuleCoverage, Watching
+    from runtime.cli.testfile import Selector, TestDocument
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output-format",
-        choices=("table", "json", "junit", "markdown"),
+        choices=("table", "json", "yaml", "junit", "markdown"),
         default="table",
         help="form of the output",
     )
@@ -53,12 +52,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tier", choices=("1", "2", "check"), default="2", help="1: exact VM, 2: generated code, check"
     )
+    parser.add_argument(
+        "--coverage", action="store_true", help="show which rules, clauses and outcomes the tests exercise"
+    )
+    parser.add_argument("--coverage-file", metavar="FILE", help="write that in the form of lcov")
+    parser.add_argument(
+        "--coverage-threshold", type=_percent, metavar="N", help="exit with 1 when less than N per cent is exercised"
+    )
     accept_registry(parser)
     refuse(parser, [("-b", "--git-branch")], [])
 
 
 def run(args: argparse.Namespace) -> int:
     from runtime.cli.offline import Machine
+    from runtime.cli.progress import progress
+    from runtime.cli.test_output import holds, show
     from runtime.cli.testfile import Selector, find_test_files, load_tests, run_test
 
     selector = Selector.parse(args.test_case_selector)
@@ -69,15 +77,20 @@ def run(args: argparse.Namespace) -> int:
             raise Problem(f"no {args.file_name} found, and --require-tests asks for one")
         print("No test yamls available")
         return 0
+    watching = _watching(args)
     machine = Machine(args.tier, cel_strict=args.cel_strict, quirks=args.quirks, crds=read_crds(args.crds))
     runs = []
     problems: list[Problem] = []
-    for document in documents:
+    for document in progress(documents, "tests"):
         try:
-            runs.append(run_test(document, machine))
+            runs.append(run_test(document, machine if watching is None else watching))
         except Problem as problem:
             problems.append(problem)
-    _print(args, runs)
+            continue
+        if watching is not None:
+            watching.note(runs[-1])
+    rules = watching.rules() if watching is not None else None
+    show(args, runs, rules)
     for ran in runs:
         for warning in ran.warnings:
             print(f"warning: {warning}", file=sys.stderr)
@@ -88,18 +101,8 @@ def run(args: argparse.Namespace) -> int:
     mismatched = sum(ran.policies.loaded.mismatches.count for ran in runs)
     if mismatched:
         raise Problem(f"the tiers differ in {mismatched} answers")
-    return 1 if any(not holds(c, args.strict) for ran in runs for c in ran.checks) else 0
-
-
-def holds(check: Check, strict: bool) -> bool:
-    """Whether a check counts as passed.
-
-    Right here: a policy that was refused was not evaluated, so only ``skip`` is met by it (the reference counts any
-    expectation as met). What was merely excluded counts as in the reference, unless ``strict``.
-    """
-    if check.state == "refused" or (strict and check.state == "excluded"):
-        return check.entry.result == "skip"
-    return check.passed
+    covered = _covered(args, rules)
+    return 1 if not covered or any(not holds(c, args.strict) for ran in runs for c in ran.checks) else 0
 
 
 def _selected(document: TestDocument, selector: Selector) -> TestDocument | None:
@@ -107,106 +110,34 @@ def _selected(document: TestDocument, selector: Selector) -> TestDocument | None
     return replace(document, entries=entries) if entries or not document.entries else None
 
 
-def _print(args: argparse.Namespace, runs: list[TestRun]) -> None:
-    shown = [(ran, [c for c in ran.checks if not (args.fail_only and holds(c, args.strict))]) for ran in runs]
-    passed = sum(holds(c, args.strict) for ran in runs for c in ran.checks)
-    failed = sum(len(ran.checks) for ran in runs) - passed
-    match args.output_format:
-        case "json":
-            print(json.dumps([_row_json(ran, c, args.strict) for ran, cs in shown for c in cs], indent=2))
-        case "junit":
-            _print_junit(shown, args.strict)
-        case "markdown":
-            from runtime.cli.output import markdown
-
-            headings = _headings(args.detailed_results)
-            for ran, checks in shown:
-                print(f"### {ran.document.name}\n")
-                print(markdown(headings, _rows(checks, args)), end="\n\n")
-            print(f"{passed} tests passed and {failed} tests failed")
-        case _:
-            _print_tables(args, shown, passed, failed)
+def _percent(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: expected a number from 0 to 100")
+    return number
 
 
-def _print_tables(
-    args: argparse.Namespace, shown: Iterable[tuple[TestRun, list[Check]]], passed: int, failed: int
-) -> None:
-    from runtime.cli.output import table, use_colour
+def _watching(args: argparse.Namespace) -> Watching | None:
+    """What notes coverage, when any of its flags asks for it."""
+    if not (args.coverage or args.coverage_file or args.coverage_threshold is not None):
+        return None
+    from runtime.cli.coverage import Watching
 
-    colour = use_colour(args.remove_color)
-    for ran, checks in shown:
-        if args.fail_only and not checks:
-            continue
-        print(f"Loading test  ( {ran.document.path} ) ...")
-        applied = counted(len(ran.policies.loaded.policies), "policy", "policies")
-        print(f"  Applying {applied} to {counted(_resources(ran), 'resource')} ...")
-        for refused in ran.policies.refused:
-            print(f"  {refused.kind} {refused.name} is left out: {refused.reason}")
-        print(table(_headings(args.detailed_results), _rows(checks, args), status=4, colour=colour))
-        print()
-    if args.fail_only:
-        print(f"Test Summary: {failed} out of {passed + failed} tests failed")
-    else:
-        print(f"Test Summary: {passed} tests passed and {failed} tests failed")
+    return Watching(cel_strict=args.cel_strict, quirks=args.quirks, crds=read_crds(args.crds))
 
 
-def _resources(ran: TestRun) -> int:
-    return len({id(answer.resource) for answer in ran.answers})
+def _covered(args: argparse.Namespace, rules: list[RuleCoverage] | None) -> bool:
+    """Writes the file of coverage, and says whether the threshold is met."""
+    if rules is None:
+        return True
+    from runtime.cli.coverage_report import percent, write_lcov
 
-
-def _headings(detailed: bool) -> list[str]:
-    return ["ID", "POLICY", "RULE", "RESOURCE", "RESULT", "REASON", *(["MESSAGE"] if detailed else [])]
-
-
-def _rows(checks: list[Check], args: argparse.Namespace) -> list[list[str]]:
-    rows = []
-    for number, check in enumerate(checks, 1):
-        result = "Pass" if holds(check, args.strict) else "Fail"
-        row = [str(number), check.entry.policy, check.entry.rule, _resource(check), result, check.reason]
-        rows.append([*row, check.message] if args.detailed_results else row)
-    return rows
-
-
-def _resource(check: Check) -> str:
-    if check.responses:
-        from runtime.cli.output import resource_label
-
-        return resource_label(check.responses[0][0].resource)
-    return "/".join(part for part in (check.entry.kind, check.resource) if part)
-
-
-def _row_json(ran: TestRun, check: Check, strict: bool) -> dict[str, Any]:
-    return {
-        "test": ran.document.name,
-        "file": str(ran.document.path),
-        "policy": check.entry.policy,
-        "rule": check.entry.rule,
-        "resource": _resource(check),
-        "expected": check.entry.result,
-        "got": [result.report_status() for _, result in check.responses],
-        "result": "pass" if holds(check, strict) else "fail",
-        "reason": check.reason,
-        "message": check.message,
-    }
-
-
-def _print_junit(shown: Iterable[tuple[TestRun, list[Check]]], strict: bool) -> None:
-    from runtime.cli.output import junit
-
-    print(
-        junit(
-            (
-                ran.document.name,
-                [
-                    (
-                        f"{c.entry.policy}/{c.entry.rule}",
-                        _resource(c),
-                        "pass" if holds(c, strict) else "fail",
-                        c.message or c.reason,
-                    )
-                    for c in checks
-                ],
-            )
-            for ran, checks in shown
-        )
-    )
+    if args.coverage_file:
+        write_lcov(args.coverage_file, rules)
+    if args.coverage_threshold is None or percent(rules) >= args.coverage_threshold:
+        return True
+    print(f"error: coverage is {percent(rules):.1f} %, less than {args.coverage_threshold:g} %", file=sys.stderr)
+    return False
