@@ -242,3 +242,18 @@ def test_what_a_rule_is_certain_to_need_is_asked_at_once(tier: str) -> None:
     serving.ask = counted
     assert answered(serving)[0]
     assert rounds == [2, 0]
+
+
+@pytest.mark.parametrize("tier", ["1", "2"])
+def test_a_text_formed_at_run_time_asks_for_what_it_names(tier: str) -> None:
+    api = FakeApi()
+    api.put(CONFIG_MAP, {"metadata": {"name": "settings", "namespace": "default"}, "data": {"level": "bad"}})
+    serving = live(api, policy("p", MAP, "{{ cm.data.{{ request.object.metadata.labels.key }} }}"), tier=tier)
+    assert not answered(serving, {"key": "level"})[0]
+    assert api.calls == [("get", "configmaps", "settings")]
+    api.calls.clear()
+    serving = live(api, policy("p", MAP, "x{{ request.object.metadata.labels.text }}"), tier=tier)
+    assert answered(serving, {"text": "plain"})[0]
+    assert api.calls == []
+    assert answered(serving, {"text": "{{ cm.data.level }}"})[0]
+    assert api.calls == [("get", "configmaps", "settings")]
