@@ -23,7 +23,7 @@ from runtime.host import KEY as HOST
 from runtime.host import Host
 from runtime.mutate_existing import mutate_existing
 from runtime.policyset import PolicySet
-from runtime.request import Request
+from runtime.request import Request, UserInfo
 from tests.cases.engines import compiled
 from tests.reference import evaluate
 from tests.reference.evaluate import Prepared, Result, prepared
@@ -79,7 +79,7 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     """The product's results: mutations, then what validates and works on other objects after them."""
     engine = Engine(policies)
     old = case.olds[at] if case.olds else None
-    request = Request.from_resource(case.resources[at], case.operation, old, namespace_labels={})
+    request = Request.from_resource(case.resources[at], case.operation, old, user=_user(case), namespace_labels={})
     request.root[HOST] = host or Offline((), OUTSIDE)
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
@@ -98,6 +98,18 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     return [Result(r.policy, r.rule, r.status, r.message, r.patched, made.get(i)) for i, r in enumerate(results)]
 
 
+def _user(case: Case) -> UserInfo | None:
+    if case.user is None:
+        return None
+    info = case.user["userInfo"]
+    return UserInfo(
+        username=info["username"],
+        groups=tuple(info["groups"]),
+        roles=tuple(case.user["roles"]),
+        cluster_roles=tuple(case.user["clusterRoles"]),
+    )
+
+
 def _unlabelled(made: dict[str, Any]) -> dict[str, Any]:
     """Without the labels that say where a generated object comes from."""
     metadata = made["metadata"]
@@ -112,6 +124,7 @@ def by_reference(policies: Prepared, case: Case, at: int) -> list[Result]:
         case.resources[at],
         operation=case.operation,
         old=case.olds[at] if case.olds else None,
+        user=case.user,
         namespace_labels={},
         world=WORLD,
     )
@@ -198,6 +211,8 @@ def told(found: Difference) -> str:
     """The difference for a person."""
     case = found.case
     lines = [json.dumps(d) for d in case.documents]
+    if case.user is not None:
+        lines.append(f"user: {json.dumps(case.user)}")
     lines.append(f"{case.operation} {json.dumps(case.resources[0])}")
     if case.olds:
         lines.append(f"old: {json.dumps(case.olds[0])}")

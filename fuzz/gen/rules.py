@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from fuzz.gen import resource as res
 from fuzz.gen.maker import Maker
+from tests.reference.images import images
 
 CONFIG_MAPS: Final = (
     {"metadata": {"name": "settings", "namespace": "default"}, "data": {"mode": "web", "list": '["web", "db"]'}},
@@ -83,6 +84,7 @@ class Case:
     documents: list[dict[str, Any]]
     resources: list[dict[str, Any]]
     operation: str = "CREATE"
+    user: dict[str, Any] | None = None
     olds: list[dict[str, Any]] = field(default_factory=list)
     """Of an UPDATE: what each resource was before."""
 
@@ -105,7 +107,32 @@ class Rules(Maker):
         objects = [self.near(about) if not self.chance(3) else self.resource() for _ in range(resources - 1)]
         given = [about, *objects]
         olds = [self.near(r) for r in given] if operation == "UPDATE" else []
-        return Case(documents, given, operation, olds)
+        return Case(documents, given, operation, None if self.chance(2) else self.user(), olds)
+
+    def user(self) -> dict[str, Any]:
+        name = self.rng.choice(("ann", "system:serviceaccount:team-a:deployer", "system:admin"))
+        info = {"username": name, "groups": self.some(("dev", "system:masters"), 2)}
+        return {
+            "userInfo": info,
+            "roles": self.some(("team-a:edit",), 1),
+            "clusterRoles": self.some(("admin", "view"), 2),
+        }
+
+    def users(self) -> dict[str, Any]:
+        """The part of a filter that is about who asks."""
+        return self.rng.choice(
+            (
+                {"subjects": [{"kind": "User", "name": self.rng.choice(("ann", "sys*"))}]},
+                {"subjects": [{"kind": "Group", "name": "dev"}]},
+                {
+                    "subjects": [
+                        {"kind": "ServiceAccount", "name": "deployer", "namespace": self.rng.choice(("team-a", "*"))}
+                    ]
+                },
+                {"clusterRoles": ["admin"]},
+                {"roles": ["team-a:edit"], "clusterRoles": ["view", "admin"]},
+            )
+        )
 
     def near(self, about: dict[str, Any]) -> dict[str, Any]:
         """The same object with a few places changed."""
@@ -158,11 +185,20 @@ class Rules(Maker):
         return {"apiVersion": "kyverno.io/v2", "kind": "PolicyException", "metadata": metadata, "spec": spec}
 
     def sample(self, about: dict[str, Any]) -> dict[str, Any]:
-        return {"request": {"object": about, "operation": "CREATE", "namespace": "default"}}
+        request = {"object": about, "operation": "CREATE", "namespace": "default"}
+        if self.chance(3):
+            return {"request": {**request, "userInfo": {"username": "ann", "groups": ["dev"]}, "roles": ["a:b"]}}
+        if self.chance(3):
+            return {"request": request, "images": images(about) or {"containers": {}}, "serviceAccountName": "deployer"}
+        return {"request": request}
 
     def rule(self, about: dict[str, Any], name: str, kinds: frozenset[str]) -> dict[str, Any]:
         sample = self.sample(about)
         rule: dict[str, Any] = {"name": name, "match": {"any": [{"resources": {"kinds": [self.kind(about)]}}]}}
+        if self.chance(6):
+            rule["match"]["any"][0] |= self.users()
+        if self.chance(6):
+            rule["exclude"] = {"any": [self.users()]}
         if self.chance(2):
             rule["context"], sample = self.context(sample, self.rng.randint(1, 3))
         if self.chance(3):
