@@ -24,7 +24,8 @@ class Options:
     """``level`` of optimisation (0, 1, 2); ``strict`` makes errors of warnings; ``cel_strict`` reads CEL as the API
     server does, where quantities are texts; ``strip`` leaves out the debug section; ``observer`` is told of the module
     after each pass. Neither it nor ``sign`` changes the code. ``crds`` are CustomResourceDefinitions, as JSON, whose
-    kinds are known beside those of Kubernetes. ``quirks`` ``"kyverno"`` gives the reference's answers where it is
+    kinds are known beside those of Kubernetes. ``parts``: the debug section tells parts of statements apart (clauses of
+    ``match``), for code that is to be explained. ``quirks`` ``"kyverno"`` gives the reference's answers where it is
     wrong and Thesmos is not, but for what keeps namespaces apart."""
 
     level: int = 2
@@ -35,6 +36,7 @@ class Options:
     sign: Signer | None = None
     observer: Observer | None = field(default=None, compare=False)
     crds: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+    parts: bool = False
 
     @property
     def fingerprint(self) -> str:

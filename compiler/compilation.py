@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from time import perf_counter
 
 from compiler import CompileResult, Options, PolicyStats, Stats
@@ -12,6 +13,7 @@ from compiler.diagnostics import Reporter
 from compiler.emit import EmitError, emit
 from compiler.ir import ops as ir
 from compiler.ir.check import CheckError
+from compiler.ir.walk import iter_exprs
 from compiler.lower import lower
 from compiler.pipeline import optimise
 from compiler.schema import read_policies
@@ -63,6 +65,8 @@ class Compilation:
                 from compiler.passes.kyverno import as_kyverno
 
                 module = as_kyverno(module)
+            if self.options.parts:
+                module = _with_parts(module, policies)
         if self.reporter.failed:
             return self.result(None)
         try:
@@ -70,7 +74,12 @@ class Compilation:
                 module = optimise(module, self.options.level, self.observe)
             with self.stage("emit"):
                 texts = {doc.origin: doc.text for doc in self.docs}
-                code = emit(module, header=header(texts.items(), self.options.fingerprint), texts=texts)
+                code = emit(
+                    module,
+                    header=header(texts.items(), self.options.fingerprint),
+                    texts=texts,
+                    parts=self.options.parts,
+                )
             with self.stage("write"):
                 bundle = write_bundle(code, sign=self.options.sign, strip=self.options.strip)
         except EmitError as problem:
@@ -113,6 +122,20 @@ class Compilation:
         shares = _shares(module, code, sum(self.stages.values())) if module is not None and code is not None else ()
         stats = Stats(shares, self.stages, self.passes, len(bundle) if bundle is not None else 0)
         return CompileResult(bundle, tuple(self.reporter.diagnostics), stats)
+
+
+def _with_parts(module: ir.Module, policies: list[Policy]) -> ir.Module:
+    """The module with the places of the parts of statements."""
+    spans = dict(module.spans)
+    for fn in module.functions:
+        if fn.policy is None:
+            continue
+        found = policies[fn.policy].doc.spans
+        for expr in iter_exprs(fn.body):
+            if isinstance(expr, ir.Invoke) and expr.at is not None:
+                span = found.span(expr.at)
+                spans[fn.policy, expr.at] = (span.file, span.line, span.column)
+    return replace(module, spans=spans)
 
 
 def _shares(module: ir.Module, code: Module, seconds: float) -> tuple[PolicyStats, ...]:

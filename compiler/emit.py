@@ -74,9 +74,10 @@ class Pools:
 
 
 class _FunctionEmitter:
-    def __init__(self, fn: ir.Function, pools: Pools) -> None:
+    def __init__(self, fn: ir.Function, pools: Pools, parts: bool = False) -> None:
         self.fn = fn
         self.pools = pools
+        self.parts = parts
         self.out = bytearray()
         self.slots = {name: i for i, name in enumerate(fn.locals)}
         self.height = 0
@@ -210,6 +211,8 @@ class _FunctionEmitter:
             case ir.Invoke():
                 for arg in expr.args:
                     self.expr(arg)
+                if self.parts:
+                    self.mark(expr.at)
                 self.op("invoke", self.pools.intrinsic(expr.name), pops=len(expr.args), pushes=1)
             case ir.Call():
                 for arg in expr.args:
@@ -369,8 +372,11 @@ def _reads_first(stmt: ir.Stmt) -> str | None:
                 return None
 
 
-def emit(m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str, str] | None = None) -> code.Module:
+def emit(
+    m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str, str] | None = None, parts: bool = False
+) -> code.Module:
     """The module in bytecode form, with debug spans; ``texts`` (file name to text) lends the lines that spans point at.
+    ``parts``: spans for the parts of statements too.
 
     Raises :class:`EmitError` when a function does not fit the limits.
     """
@@ -380,7 +386,7 @@ def emit(m: ir.Module, *, header: code.Header | None = None, texts: Mapping[str,
     functions: list[code.CodeObject] = []
     marks: list[list[tuple[int, str]]] = []
     for fn in m.functions:
-        emitter = _FunctionEmitter(fn, pools)
+        emitter = _FunctionEmitter(fn, pools, parts)
         functions.append(emitter.finish())
         marks.append(emitter.marks)
     policies = tuple(_policy(p, pools.functions) for p in m.policies)

@@ -99,49 +99,52 @@ def _match_filter(f: Filter, exception: bool) -> Expr:
 def _resource_terms(f: Filter, operations: bool = True) -> list[Expr]:
     terms: list[Expr] = []
     rule = f.resource_rule
+    at = f.pointer if rule is not None or f.pointer.endswith("/excludeResources") else f"{f.pointer}/resources"
     if f.kinds:
         selectors = [[k.group, k.version, k.kind, k.subresource] for s in f.kinds if (k := parse_kind(s)) is not None]
-        terms.append(Invoke("match.kinds", (_KIND, Const(selectors))))
+        terms.append(Invoke("match.kinds", (_KIND, Const(selectors)), f"{at}/kinds"))
     if f.operations and operations:
-        terms.append(Invoke("match.operations", (OPERATION, Const(list(f.operations)))))
+        terms.append(Invoke("match.operations", (OPERATION, Const(list(f.operations))), f"{at}/operations"))
     if rule is not None:
-        terms += _resource_rule_terms(rule)
+        terms += _resource_rule_terms(rule, at)
     if f.names:
-        terms.append(_test("names", list(f.names)))
+        terms.append(_test("names", list(f.names), f"{at}/names"))
     if f.namespaces:
-        terms.append(_test("namespaces", list(f.namespaces)))
+        terms.append(_test("namespaces", list(f.namespaces), f"{at}/namespaces"))
     if f.annotations:
-        terms.append(_test("annotations", dict(f.annotations)))
+        terms.append(_test("annotations", dict(f.annotations), f"{at}/annotations"))
     if f.selector is not None:
-        terms.append(_test("selector", f.selector) if rule is None else _either_object(f.selector))
+        here = f"{at}/selector"
+        terms.append(_test("selector", f.selector, here) if rule is None else _either_object(f.selector, here))
     if f.labels:
-        terms.append(_test("selector", {"matchLabels": dict(f.labels)}))
+        terms.append(_test("selector", {"matchLabels": dict(f.labels)}, f"{at}/labels"))
     if f.namespace_selector is not None:
-        terms.append(Invoke(_NAMESPACE_TESTS[rule is not None], (RESOURCE, _LABELS, Const(f.namespace_selector))))
+        wanted = (RESOURCE, _LABELS, Const(f.namespace_selector))
+        terms.append(Invoke(_NAMESPACE_TESTS[rule is not None], wanted, f"{at}/namespaceSelector"))
     if f.exclude_resources is not None and not f.exclude_resources.empty:
         inner = f.exclude_resources
         terms.append(negate(all_of([*_resource_terms(inner), *_user_terms(inner)])))
     return terms
 
 
-def _resource_rule_terms(rule: ResourceRule) -> list[Expr]:
+def _resource_rule_terms(rule: ResourceRule, at: str) -> list[Expr]:
     terms: list[Expr] = []
     if rule.groups:
-        terms.append(Invoke("match.groups", (_KIND, Const(list(rule.groups)))))
+        terms.append(Invoke("match.groups", (_KIND, Const(list(rule.groups))), f"{at}/apiGroups"))
     if rule.plurals:
-        terms.append(Invoke("match.plurals", (_KIND, Const(list(rule.plurals)))))
+        terms.append(Invoke("match.plurals", (_KIND, Const(list(rule.plurals))), f"{at}/resources"))
     if rule.scope:
         cluster_wide = Op("is_empty", (Op("as_text", (Load(("$resource", "metadata", "namespace")),)),))
         terms.append(cluster_wide if rule.scope == "Cluster" else negate(cluster_wide))
     return terms
 
 
-def _either_object(selector: object) -> Expr:
+def _either_object(selector: object, at: str) -> Expr:
     """Whether the labels of the object or of the old object meet a selector; there must be one (Kubernetes)."""
     tests: list[Expr] = []
     for name in ("$object", "$oldObject"):
         there = Load((name,))
-        tests.append(all_of([Op("is_map", (there,)), Invoke("match.selector", (there, Const(selector)))]))
+        tests.append(all_of([Op("is_map", (there,)), Invoke("match.selector", (there, Const(selector)), at)]))
     return any_of(tests)
 
 
@@ -151,15 +154,17 @@ def _is_namespace_selector(term: Expr) -> bool:
 
 def _user_terms(f: Filter) -> list[Expr]:
     terms: list[Expr] = []
+    at = f.pointer
     if f.roles:
-        terms.append(Invoke("match.roles", (Load(("request", "roles")), Const(list(f.roles)))))
+        terms.append(Invoke("match.roles", (Load(("request", "roles")), Const(list(f.roles))), f"{at}/roles"))
     if f.cluster_roles:
-        terms.append(Invoke("match.roles", (Load(("request", "clusterRoles")), Const(list(f.cluster_roles)))))
+        wanted = (Load(("request", "clusterRoles")), Const(list(f.cluster_roles)))
+        terms.append(Invoke("match.roles", wanted, f"{at}/clusterRoles"))
     if f.subjects:
         subjects = [[s.kind, s.name, s.namespace] for s in f.subjects]
-        terms.append(Invoke("match.subjects", (Load(("request", "userInfo")), Const(subjects))))
+        terms.append(Invoke("match.subjects", (Load(("request", "userInfo")), Const(subjects)), f"{at}/subjects"))
     return terms
 
 
-def _test(name: str, wanted: object) -> Expr:
-    return Invoke(f"match.{name}", (RESOURCE, Const(wanted)))
+def _test(name: str, wanted: object, at: str) -> Expr:
+    return Invoke(f"match.{name}", (RESOURCE, Const(wanted)), at)

@@ -47,10 +47,12 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Calls an intrinsic of ``vm.functions.INTRINSICS``."""
+    """Calls an intrinsic of ``vm.functions.INTRINSICS``. ``at`` is the place of a part of a statement (a clause of
+    ``match``), which only code that is to be explained keeps."""
 
     name: str
     args: tuple[Expr, ...]
+    at: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

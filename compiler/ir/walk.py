@@ -54,7 +54,7 @@ def map_children(expr: Expr, f: Rewrite, body: Callable[[Body], Body]) -> Expr:
             return expr if args is expr.args else Op(expr.name, args, expr.imm)
         case Invoke():
             args = _all(expr.args, f)
-            return expr if args is expr.args else Invoke(expr.name, args)
+            return expr if args is expr.args else Invoke(expr.name, args, expr.at)
         case Call():
             args = _all(expr.args, f)
             return expr if args is expr.args else Call(expr.name, args)

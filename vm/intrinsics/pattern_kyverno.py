@@ -16,10 +16,12 @@ from vm.values import Value
 
 def walk(imports: Imports, meter: Meter, resource: Value, pattern: Value) -> Value:
     """As :func:`vm.intrinsics.pattern_walk.walk`, with the answers of the reference."""
-    return finished(_Walker(imports.pattern, meter), resource, pattern)
+    return finished(KyvernoWalker(imports.pattern, meter), resource, pattern)
 
 
-class _Walker(Walker):
+class KyvernoWalker(Walker):
+    """One walk in the way of the reference."""
+
     __slots__ = ()
 
     def _leaf(self, resource: Value, pattern: Value, path: str, equality: bool) -> End | None:
