@@ -173,7 +173,9 @@ def mutate_existing(
 def _one(
     rule: dict[str, Any], spec: dict[str, Any], target: dict[str, Any], context: Context, values: dict[str, Any]
 ) -> Mutated:
-    inside = context.with_data(target=target).declare(spec.get("context"))
+    # The entries of the rule may look at the target, so that each target has them worked out for itself.
+    inside = Context({**context, "target": target}, context.world, context.namespace)
+    inside = inside.declare(e.declaration for e in context.entries).declare(spec.get("context"))
     try:
         met, messages = holds(spec.get("preconditions"), inside)
     except ConditionError as error:

@@ -1,15 +1,15 @@
 """Warns of patterns that ask for what no schema has: a misspelt field never matches, and nobody is told.
 
-``check_patterns`` walks ``validate.pattern``, ``anyPattern`` and ``mutate.patchStrategicMerge`` of the rules whose
-kinds are all known. A field is wrong when none of the kinds has it (T1230); a shape is wrong when none of them has a
-map, or a list, at that place (T1231). Called by :mod:`compiler.compilation` once the policies are read.
+``check_patterns`` walks ``validate.pattern``, ``anyPattern`` and ``patchStrategicMerge``, that of loops too, of the
+rules whose kinds are all known. A field is wrong when none of the kinds has it (T1230); a shape is wrong when none of
+them has a map, or a list, at that place (T1231). Called by :mod:`compiler.compilation` once the policies are read.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -17,7 +17,7 @@ from compiler.frontends.cel.types import DYN, ListOf, MapOf, Object, Soft, Type
 from compiler.frontends.pattern import parse_key, parse_kind
 from compiler.schema.kinds import pattern_values
 from compiler.schema.kinds.schemas import Schemas
-from compiler.schema.model import MatchBlock, Policy, Rule
+from compiler.schema.model import ForEach, MatchBlock, Policy, Rule
 from compiler.source import Document, pointer
 from vm.intrinsics.wildcard import contains_wildcard
 
@@ -57,11 +57,19 @@ def _patterns(rule: Rule) -> list[tuple[str, Json]]:
         if validate.pattern is not None:
             found.append((at + "/pattern", validate.pattern))
         found += [(f"{at}/anyPattern/{i}", p) for i, p in enumerate(validate.any_pattern or ())]
-    patch = rule.mutate.patch_strategic_merge if rule.mutate is not None else None
     # A patch of targets is laid over these, not over what the rule matches.
-    if patch is not None and not (rule.raw.get("mutate") or {}).get("targets"):
-        found.append((rule.pointer + "/mutate/patchStrategicMerge", patch))
+    if (mutate := rule.mutate) is not None and not mutate.targets:
+        if mutate.patch_strategic_merge is not None:
+            found.append((rule.pointer + "/mutate/patchStrategicMerge", mutate.patch_strategic_merge))
+        found += _of_loops(mutate.foreach)
     return found
+
+
+def _of_loops(loops: Iterable[ForEach]) -> Iterator[tuple[str, Json]]:
+    for loop in loops:
+        if loop.patch_strategic_merge is not None:
+            yield f"{loop.pointer}/patchStrategicMerge", loop.patch_strategic_merge
+        yield from _of_loops(loop.foreach)
 
 
 def _kinds(match: MatchBlock, schemas: Schemas) -> Places | None:
