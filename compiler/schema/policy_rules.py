@@ -7,6 +7,7 @@ queries and kind selectors are checked by the front ends that read them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -249,7 +250,9 @@ def _rule(doc: Document, kind: str, spec: dict[str, Json], rule: dict[str, Json]
                 "targets: [{apiVersion: …, kind: …}]",
             )
     if background and not (rule.get("mutate") or {}).get("targets"):
-        _user_variables(doc, rule, at, reporter)
+        # As in Kyverno a rule with targets lets the whole policy name users; in scans the others still have none.
+        lets = any((r.get("mutate") or {}).get("targets") for r in spec["rules"])
+        _user_variables(doc, rule, at, reporter.warning if lets else reporter.error)
 
 
 def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, reporter: Reporter) -> None:
@@ -286,7 +289,7 @@ def _validate(doc: Document, kind: str, validate: dict[str, Json], at: str, repo
         reporter.warning("T1601", spans.key_span(at + "/message"), "the message is empty", "", "say what to mend")
 
 
-def _user_variables(doc: Document, rule: dict[str, Json], at: str, reporter: Reporter) -> None:
+def _user_variables(doc: Document, rule: dict[str, Json], at: str, report: Callable[..., None]) -> None:
     for place, text, is_key in match_rules.texts(rule, at):
         if "{{" not in text:
             continue
@@ -296,7 +299,7 @@ def _user_variables(doc: Document, rule: dict[str, Json], at: str, reporter: Rep
                 span = (
                     doc.spans.key_span(place) if is_key else doc.spans.text_span(place, start, start + len(m.group()))
                 )
-                reporter.error(
+                report(
                     "T0308",
                     span,
                     f"{m.group()} is not known in background scans",
