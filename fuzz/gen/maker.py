@@ -45,6 +45,8 @@ _TERMS: Final = (
     "web | db",
 )
 _SCALARS: Final = (None, True, False, 0, 1, 2, 80, 1.5, "", "web", "1", "128Mi", "1h", "100m", "nginx:latest")
+_VERSIONS: Final = ("1.2.3", "1.2.3-rc.1", "1.2", "v1.0.0")
+_RANGES: Final = (">=1.0.0 <2.0.0", "!1.2.3", "1.2.3 || >3.0.0", ">1.2.3-alpha")
 _WORD: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 
 
@@ -250,8 +252,48 @@ class Maker:
                 break
         return text or "@", value
 
+    def _call(self, text: str, value: Any) -> str:
+        """A call of a function of policies, with operands that it may take."""
+        pick = self.rng.choice
+        number = literal(pick((0, 1, 2, 3, 10, -1, 1.5, 2.5)))
+        amount = pick((number, *(f"'{q}'" for q in (*res.QUANTITIES, *res.DURATIONS, "1.5Gi", "-1", "0.1"))))
+        when = pick(("2024-02-29T23:59:59Z", "2021-01-02T15:04:05-07:00", "2020-12-31T00:00:00Z", "no"))
+        if isinstance(value, (dict, list)):
+            return pick(
+                (f"lookup({text}, {pick((number, literal('web')))})", f"items({text}, 'k', 'v')", f"sum({text})")
+            )
+        return pick(
+            (
+                f"{pick(('add', 'subtract', 'multiply', 'divide', 'modulo'))}({pick((text, amount))}, {amount})",
+                f"sum([{amount}, {amount}])",
+                f"round({pick((text, number))}, {number})",
+                f"{pick(('to_upper', 'to_lower', 'to_boolean', 'parse_json', 'parse_yaml', 'base64_encode'))}({text})",
+                f"{pick(('md5', 'sha1', 'sha256', 'path_canonicalize', 'base64_decode'))}({text})",
+                f"truncate({text}, {number})",
+                f"trim({text}, 'nwe')",
+                f"trim_prefix({text}, '{pick(('n', 'we', 'gcr.io/'))}')",
+                f"replace({text}, 'e', 'EE', {number})",
+                f"replace_all({text}, '{pick(('n', 'in', ':'))}', '-')",
+                f"{pick(('compare', 'equal_fold'))}({text}, '{pick(('web', 'WEB', 'nginx'))}')",
+                f"pattern_match('{pick(('n*', '*:latest', 'w?b'))}', {text})",
+                f"regex_match('{pick(('^n', '[a-z]+:', '(we|db)$', '['))}', {text})",
+                f"regex_replace_all('{pick(('([a-z])([a-z])', 'n*', ':'))}', {text}, '$2${{1}}-')",
+                f"regex_replace_all_literal('{pick(('[a-z]', 'x*'))}', {text}, '$1')",
+                f"semver_compare('{pick(_VERSIONS)}', '{pick(_RANGES)}')",
+                f"time_add('{when}', '{pick(('1h', '36h', '-90m', '1d'))}')",
+                f"{pick(('time_utc', 'time_to_cron'))}('{when}')",
+                f"time_diff('{when}', '2024-03-01T00:00:00Z')",
+                f"{pick(('time_before', 'time_after'))}('{when}', '2022-01-01T00:00:00Z')",
+                f"time_truncate('{when}', '{pick(('1h', '24h', '7m', '0s'))}')",
+                f"time_parse('{pick(('2006-01-02', '1'))}', '{pick(('2024-05-06', '1700000000', 'x'))}')",
+                f"object_from_lists(['a', 'b'], [{text}])",
+            )
+        )
+
     def _more(self, text: str, value: Any) -> tuple[str, Any]:
         other = literal(self.scalar())
+        if self.chance(4):
+            return self._call(text, value), "a"
         match self.rng.randrange(11):
             case 0:
                 return f"{text} | {self.rng.choice(('@', '[0]', 'length(@)', 'to_string(@)'))}", None

@@ -6,12 +6,18 @@ What :mod:`fuzz.long` runs in great numbers, a few seconds of it; a counterexamp
 
 from __future__ import annotations
 
+import json
+from random import Random
 from time import monotonic
 from typing import Any, Final
 
+from compiler.dynamic import search
 from fuzz.explore import Counterexample
+from fuzz.gen.maker import Maker
 from fuzz.gen.rules import case
 from fuzz.pairs import Difference, differences, ready, reduced, told
+from tests.reference import query
+from vm.values import Err, json_equal
 
 NAME: Final = "f04_rules"
 PROPERTY: Final = (
@@ -32,11 +38,33 @@ def run(seconds: float, seed: int) -> int:
         if compiled is None:
             continue
         count += len(made.resources)
+        _queries_agree(Maker(Random(number)), made.resources[0])
         found = next(differences(made, compiled), None)
         if found is not None:
             found = reduced(found)
             raise Counterexample(f"case {number}\n{told(found)}", _as_case(found))
     return count
+
+
+def _queries_agree(maker: Maker, resource: dict[str, Any]) -> None:
+    """Queries with the functions of policies find the same, or fail alike."""
+    document = {"request": {"object": resource, "operation": "CREATE"}}
+    for _ in range(4):
+        text = maker.query(document)
+        got = search(text, document, compliance=False)
+        want: Any
+        try:
+            want = query.search(text, document)
+        except query.NotFound:
+            want = Err("not_found", "")
+        except query.QueryError:
+            want = Err("other", "")
+        if isinstance(got, Err) and isinstance(want, Err):
+            same = (got.code == "not_found") == (want.code == "not_found")
+        else:
+            same = not isinstance(got, Err) and not isinstance(want, Err) and json_equal(got, want)
+        if not same:
+            raise Counterexample(f"query: {text}\nreference: {want!r}\nproduct: {got!r}\n{json.dumps(document)}")
 
 
 def _as_case(found: Difference) -> dict[str, Any]:

@@ -64,7 +64,6 @@ def total(values: list[Any]) -> Any:
     if not values:
         raise Refusal("the sum of nothing")
     found = values[0]
-    _operand(found)
     for value in values[1:]:
         found = add(found, value)
     return found
@@ -193,7 +192,7 @@ Version = tuple[int, int, int, tuple[Any, ...]]
 
 def version(text: str) -> Version:
     found = re.fullmatch(
-        r"v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", text.strip(), re.ASCII
+        r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", text.strip(), re.ASCII
     )
     if not found:
         raise Refusal(f"{text} is no version")

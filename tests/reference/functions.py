@@ -63,7 +63,7 @@ class Functions(jmespath.functions.Functions):  # type: ignore[misc]
 
     @signature(_STRING, _STRING, _STRING, _NUMBER)
     def _func_replace(self, text: str, old: str, new: str, count: float) -> str:
-        return text.replace(old, new, _whole(count, "the count"))
+        return text.replace(old, new, int(count))
 
     @signature(_STRING, _STRING, _STRING)
     def _func_replace_all(self, text: str, old: str, new: str) -> str:
