@@ -333,7 +333,11 @@ CODES: Final[dict[str, Code]] = {
         "namespace of a cluster-wide kind",
         "Objects of the kind have no namespace; the one that is written is left out.",
     ),
-    "T1356": _e("target without a namespace", "Objects of the kind stand in a namespace, which must be named."),
+    "T1356": _e(
+        "target without a namespace",
+        "Objects of the kind stand in a namespace, which must be named; or they stand in none, and"
+        " are not looked for in one.",
+    ),
     "T1357": _w(
         "target is the trigger", "The object to make is the one that sets the rule off, so that nothing is ever made."
     ),
@@ -355,6 +359,9 @@ CODES: Final[dict[str, Code]] = {
     ),
     "T1363": _e("context of a cleanup policy", "The reference takes `variable`, `apiCall` and `globalReference` here."),
     "T1364": _e("cleanup of nothing", "`removeResources` lists kinds, each one kind without wildcards."),
+    "T1365": _e(
+        "generateExistingOnPolicyUpdate", "The field is of older versions; `generateExisting` of a rule is the newer."
+    ),
     # T14: match
     "T1401": _e(
         "bad kind selector",

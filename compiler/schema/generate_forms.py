@@ -37,6 +37,14 @@ def complete(
 ) -> None:
     """Rewrites and checks every generate rule of a normalised spec, whose maps it copies. ``quirks`` leaves a namespace
     to objects of kinds that have none, as the reference does."""
+    if "generateExistingOnPolicyUpdate" in spec:
+        reporter.error(
+            "T1365",
+            doc.spans.key_span("/spec/generateExistingOnPolicyUpdate"),
+            "generateExistingOnPolicyUpdate is a field of older versions",
+            "",
+            "write generateExisting under generate",
+        )
     for i, rule in enumerate(spec["rules"]):
         generate = rule.get("generate")
         if type(generate) is not dict or not generate:
@@ -87,7 +95,7 @@ class _Checker:
         """The target in standard form; its map is the caller's to keep."""
         self.ways({k: v for k, v in target.items() if k != "foreach"}, at)
         if target.get("cloneList"):
-            self._clone_list(target, at)
+            self._clone_list(target, at, loop=loop)
             return target
         self._from_data(target)
         kind = target.get("kind")
@@ -107,7 +115,7 @@ class _Checker:
             self._reporter.error("T1354", spans.key_span(at + "/clone"), "the source has no name", "name: …")
         if known is not None:
             self._place(target, known, at)
-        self._own(target, at)
+        self._own(target, at, loop=loop)
         if not loop:
             self._trigger(target, kind, at)
         return target
@@ -204,15 +212,17 @@ class _Checker:
             )
             del target["namespace"]
 
-    def _own(self, target: dict[str, Json], at: str) -> None:
-        """A policy of a namespace makes and copies objects of its own alone."""
+    def _own(self, target: dict[str, Json], at: str, *, loop: bool) -> None:
+        """A policy of a namespace makes and copies objects of its own alone. As in the reference a variable will not do
+        for the namespace of the target, but in a loop; there it is looked at when the rule runs."""
         if self._namespace is None:
             return
         for place, holder in (("", target), ("/clone", target.get("clone")), ("/cloneList", target.get("cloneList"))):
             if type(holder) is not dict or (place and not holder):
                 continue
             found = holder.get("namespace")
-            if (found or place) and found != self._namespace and "{{" not in str(found or ""):
+            late = "{{" in str(found or "") and (loop or place)
+            if (found or place) and found != self._namespace and not late:
                 pointer = f"{at}{place}/namespace" if found else f"{at}{place}"
                 self._reporter.error(
                     "T1358",
@@ -221,7 +231,7 @@ class _Checker:
                     f"namespace: {self._namespace}",
                 )
 
-    def _clone_list(self, target: dict[str, Json], at: str) -> None:
+    def _clone_list(self, target: dict[str, Json], at: str, *, loop: bool) -> None:
         spans, clones = self._doc.spans, target["cloneList"]
         for field in ("kind", "name", "apiVersion"):
             if target.get(field):
@@ -268,9 +278,19 @@ class _Checker:
                 f"a policy of a namespace makes no {scopes[False]}, which has none",
                 "kinds of objects in namespaces",
             )
-        elif True in scopes and not target.get("namespace"):
-            self._reporter.error("T1356", spans.key_span(at), "the copies need a namespace", "namespace: …")
-        self._own(target, at)
+        elif True in scopes:
+            for place, holder, what in ((at, target, "copies"), (at + "/cloneList", clones, "sources")):
+                if not holder.get("namespace"):
+                    self._reporter.error("T1356", spans.key_span(place), f"the {what} need a namespace", "namespace: …")
+        elif False in scopes and clones.get("namespace"):
+            self._reporter.error(
+                "T1356",
+                spans.span(at + "/cloneList/namespace"),
+                f"{scopes[False]} has no namespace to look in",
+                "",
+                "remove it",
+            )
+        self._own(target, at, loop=loop)
 
     def _trigger(self, target: dict[str, Json], kind: str, at: str) -> None:
         """Warns of a target that is the object that sets the rule off (decision 5: nothing is made then)."""

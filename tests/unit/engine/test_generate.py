@@ -124,11 +124,13 @@ foreach:
 @pytest.mark.parametrize("where", ["b", "a"])
 def test_a_policy_of_a_namespace_stays_in_it_whatever_variables_say(where: str) -> None:
     text = """
-apiVersion: v1
-kind: ConfigMap
-name: made
-namespace: "{{ request.object.data.where }}"
-data: {data: {k: v}}
+foreach:
+- list: "[request.object.data.where]"
+  apiVersion: v1
+  kind: ConfigMap
+  name: made
+  namespace: "{{ element }}"
+  data: {data: {k: v}}
 """
     trigger = {
         "apiVersion": "v1",

@@ -227,7 +227,14 @@ def test_no_mutation_of_a_policy_makes_the_reader_fail() -> None:
 
 def test_every_kind_has_a_manifest() -> None:
     manifests = {m["spec"]["names"]["kind"]: m for m in crd_manifests()}
-    assert set(manifests) == {"ClusterPolicy", "Policy", "PolicyException", "GlobalContextEntry"}
+    assert set(manifests) == {
+        "ClusterPolicy",
+        "Policy",
+        "PolicyException",
+        "GlobalContextEntry",
+        "ClusterCleanupPolicy",
+        "CleanupPolicy",
+    }
     assert [v["name"] for v in manifests["ClusterPolicy"]["spec"]["versions"]] == ["v1", "v2beta1"]
     assert [v["name"] for v in manifests["PolicyException"]["spec"]["versions"]] == ["v1alpha1", "v2", "v2beta1"]
     for m in manifests.values():
