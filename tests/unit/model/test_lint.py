@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from compiler import catalogue, compile_policies
+from compiler import Options, catalogue, compile_policies
 from compiler.diagnostics import Reporter, render_all
 from compiler.explain import findings, page_of
 from compiler.lint import lint
@@ -147,3 +147,8 @@ def test_a_mended_operator_on_durations_says_the_same(name: str) -> None:
     for key in ("24h0m0s", "0s", "-3h0m0s", "23h59m59s", "24h0m0.5s", "720h0m0s"):
         for value in ("24h", "1m", "0s", "1h30m", "1.5h"):
             assert before(key, value) == after(key, value), (key, value)
+
+
+def test_quirks_are_told_by_the_bundle() -> None:
+    assert Options(quirks="kyverno", cel_strict=True).fingerprint == "O2 cel-strict quirks=kyverno"
+    assert Options().fingerprint == "O2"
