@@ -48,6 +48,7 @@ def read(doc: Document, kind: str, reporter: Reporter) -> Policy | None:
     conditions = _conditions(spec.get("conditions"))
     if conditions is not None:
         condition_rules.check(doc, conditions, "/spec/conditions", reporter)
+        doc.spans.move("/spec/preconditions", "/spec/conditions")
     entries = spec.get("context")
     if entries:
         context_rules.check_rule(doc, kind, {**rule, "context": entries}, "/spec", reporter)
