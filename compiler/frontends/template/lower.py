@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from compiler.frontends.jmes import lower as jmes
-from compiler.frontends.jmes.ast import Current, Field, Index, Node
+from compiler.frontends.jmes.ast import Call, Current, Field, Index, Node
 from compiler.frontends.jmes.check import check, constant_problems, root_names
 from compiler.frontends.jmes.parse import parse
 from compiler.frontends.template import references
@@ -205,7 +205,9 @@ def _look_over(node: Node, scope: Scope, pointer: str, offset: int) -> None:
             hint = f"did you mean {near[0]}? {names}" if near else names
             if _OF_LOOPS.match(name) and "element" not in known:
                 hint = f"{name} is known inside of foreach only"
-            scope.error("T1104", pointer, f"unknown variable {name}", at=at, help=hint)
+            # The reference does not look into calls; an argument that is not there is null, and policies live by it.
+            tell = scope.warning if isinstance(node, Call) else scope.error
+            tell("T1104", pointer, f"unknown variable {name}", at=at, help=hint)
             break
 
 
