@@ -13,8 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
+from compiler.schema.kinds import merging
 from compiler.schema.kinds.records import Encoder
-from compiler.schema.kinds.table import FILE, write
+from compiler.schema.kinds.table import FILE, Table, write
 from tests.cluster.control_plane import ControlPlane, StartProblem
 from tests.cluster.controlplane.build import BuildProblem, build
 
@@ -87,6 +88,7 @@ def main() -> int:
         print(problem, file=sys.stderr)
         return 1
     TARGET.write_bytes(data)
+    merging.TARGET.write_text(merging.rendered(Table(data)), encoding="utf-8")
     print(f"{TARGET.name}: {len(data)} bytes, {len(data.splitlines())} lines")
     return 0
 

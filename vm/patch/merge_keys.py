@@ -1,5 +1,5 @@
 """Which lists of the built-in kinds merge by element, and by what key: the part of the Kubernetes schema that a
-strategic merge needs. Read by :mod:`vm.patch.strategic`.
+strategic merge needs. Read by :mod:`vm.patch.strategic`; made of :mod:`vm.patch.merge_table` when a kind is asked for.
 
 A list that a type does not name is atomic: a patch replaces it whole. Kinds of groups that Kubernetes does not own
 have no schema here; for them :data:`UNKNOWN` says that keys are found by looking at the elements.
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from vm.patch.merge_table import KINDS, TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,91 +33,28 @@ class MapOf:
 
 
 PLAIN: Final = MapOf()
-_SET: Final = ListOf((), PLAIN)
 
 
-def _by(*keys: str, item: MapOf = PLAIN) -> ListOf:
-    return ListOf(keys, item)
+def _made(name: str, made: dict[str, MapOf]) -> MapOf:
+    """The shape of a type; one that holds itself is the same shape again."""
+    if name not in TYPES:
+        return PLAIN
+    if name not in made:
+        fields: dict[str, MapOf | ListOf] = {}
+        made[name] = MapOf(fields)
+        for field_name, part in TYPES[name].items():
+            fields[field_name] = _made(part, made) if isinstance(part, str) else ListOf(part[0], _made(part[1], made))
+    return made[name]
 
 
-_META: Final = MapOf({"finalizers": _SET, "ownerReferences": _by("uid")})
+_MADE: Final[dict[str, MapOf]] = {}
+_META: Final = _made("meta.v1.ObjectMeta", _MADE)
 
-_CONTAINER: Final = MapOf(
-    {
-        "env": _by("name"),
-        "ports": _by("containerPort", "protocol"),
-        "volumeMounts": _by("mountPath"),
-        "volumeDevices": _by("devicePath"),
-        "resources": MapOf({"claims": _by("name")}),
-    }
-)
-
-_POD_SPEC: Final = MapOf(
-    {
-        "containers": _by("name", item=_CONTAINER),
-        "initContainers": _by("name", item=_CONTAINER),
-        "ephemeralContainers": _by("name", item=_CONTAINER),
-        "volumes": _by("name"),
-        "imagePullSecrets": _by("name"),
-        "hostAliases": _by("ip"),
-        "topologySpreadConstraints": _by("topologyKey", "whenUnsatisfiable"),
-        "resourceClaims": _by("name"),
-        "schedulingGates": _by("name"),
-    }
-)
-
-_TEMPLATE: Final = MapOf({"metadata": _META, "spec": _POD_SPEC})
-_STATUS: Final = MapOf({"conditions": _by("type")})
-_WORKLOAD: Final = MapOf({"metadata": _META, "spec": MapOf({"template": _TEMPLATE}), "status": _STATUS})
-_WEBHOOKS: Final = MapOf(
-    {"metadata": _META, "webhooks": _by("name", item=MapOf({"matchConditions": _by("name")}))},
-)
-_ADMISSION_POLICY: Final = MapOf(
-    {"metadata": _META, "spec": MapOf({"matchConditions": _by("name"), "variables": _by("name")}), "status": _STATUS},
-)
-
-OBJECT: Final = MapOf({"metadata": _META, "status": _STATUS})
+OBJECT: Final = MapOf({"metadata": _META, "status": MapOf({"conditions": ListOf(("type",), PLAIN)})})
 """A built-in kind about which nothing more is to be said."""
 
 UNKNOWN: Final = MapOf({"metadata": _META}, infer=True)
 """A kind without a schema; its metadata is known all the same."""
-
-_KINDS: Final[Mapping[tuple[str, str], MapOf]] = {
-    ("", "Pod"): MapOf(
-        {
-            "metadata": _META,
-            "spec": _POD_SPEC,
-            "status": MapOf({"conditions": _by("type"), "podIPs": _by("ip"), "hostIPs": _by("ip")}),
-        }
-    ),
-    ("", "PodTemplate"): MapOf({"metadata": _META, "template": _TEMPLATE}),
-    ("", "ReplicationController"): _WORKLOAD,
-    ("apps", "Deployment"): _WORKLOAD,
-    ("apps", "ReplicaSet"): _WORKLOAD,
-    ("apps", "DaemonSet"): _WORKLOAD,
-    ("apps", "StatefulSet"): _WORKLOAD,
-    ("batch", "Job"): _WORKLOAD,
-    ("batch", "CronJob"): MapOf(
-        {
-            "metadata": _META,
-            "spec": MapOf({"jobTemplate": MapOf({"metadata": _META, "spec": MapOf({"template": _TEMPLATE})})}),
-        }
-    ),
-    ("", "Service"): MapOf({"metadata": _META, "spec": MapOf({"ports": _by("port", "protocol")}), "status": _STATUS}),
-    ("", "ServiceAccount"): MapOf({"metadata": _META, "secrets": _by("name")}),
-    ("", "Node"): MapOf(
-        {
-            "metadata": _META,
-            "spec": MapOf({"podCIDRs": _SET}),
-            "status": MapOf({"conditions": _by("type"), "addresses": _by("type")}),
-        }
-    ),
-    ("storage.k8s.io", "CSINode"): MapOf({"metadata": _META, "spec": MapOf({"drivers": _by("name")})}),
-    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
-    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"): _ADMISSION_POLICY,
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): _ADMISSION_POLICY,
-}
 
 _GROUPS: Final = frozenset(
     {
@@ -157,4 +96,5 @@ def schema_of(group: str, kind: str) -> MapOf:
         return UNKNOWN
     if group == "extensions":
         group = "apps"
-    return _KINDS.get((group, kind), OBJECT)
+    name = KINDS.get(group, {}).get(kind)
+    return OBJECT if name is None else _made(name, _MADE)

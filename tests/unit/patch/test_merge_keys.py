@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.frontends.cel.types import ListOf, Object, Soft, Type
-from compiler.schema.kinds import provider, table
+from compiler.schema.kinds import merging, provider, table
 from vm.patch import merge_keys
 from vm.patch.merge_keys import MapOf
 
 SCHEMAS = provider()
 
 KNOWN = {
-    # The engine merges; Kubernetes says no patch strategy of these, so a patch of the API server replaces them.
-    ("ResourceRequirements", "claims", "name", None),
-    ("MutatingAdmissionPolicySpec", "variables", "name", None),
-    # Kubernetes merges and the engine replaces: kinds nobody can change, a CRD's own schema, metadata of templates.
-    ("ComponentStatus", "conditions", None, "type"),
+    # They stand in lists that are replaced whole.
     ("JSONSchemaProps", "x-kubernetes-validations", None, "rule"),
     ("ObjectMeta", "finalizers", None, ""),
     ("ObjectMeta", "ownerReferences", None, "uid"),
@@ -69,3 +65,16 @@ def test_the_engine_merges_by_the_keys_of_kubernetes() -> None:
 def test_every_group_of_the_table_is_one_that_the_engine_has_a_schema_for() -> None:
     missing = {row[0] for row in table.stored().resources if merge_keys.schema_of(row[0], row[4]).infer}
     assert missing == set()
+
+
+def test_the_table_of_the_engine_is_made_of_that_of_the_kinds() -> None:
+    assert merging.TARGET.read_text("utf-8") == merging.rendered(table.stored())
+
+
+def test_a_type_that_holds_itself_has_one_shape() -> None:
+    spec = merge_keys.schema_of("", "Pod").fields["spec"]
+    assert isinstance(spec, MapOf)
+    assert spec is merge_keys.schema_of("", "Pod").fields["spec"]
+    containers = spec.fields["containers"]
+    assert isinstance(containers, merge_keys.ListOf)
+    assert containers.item.fields["ports"] == merge_keys.ListOf(("containerPort", "protocol"), merge_keys.PLAIN)
