@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,21 +23,20 @@ def percent(rules: Iterable[RuleCoverage]) -> float:
 
 
 def lines(rules: Sequence[RuleCoverage]) -> list[str]:
-    """The table, what is missing in its last column, and a line of totals."""
+    """The table, under each rule what no test exercises, and a line of totals."""
     width = max(LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
-    fixed = [8, *(5 for _ in OUTCOMES)]
-    free = width - sum(fixed) - 3 * (len(fixed) + 2) - 1
-    name = min(max((len(_name(r)) for r in rules), default=4), free * 3 // 5)
-    widths = [max(name, 4), *fixed, free - max(name, 4)]
-    heads = ["RULE", "CLAUSES", *(o.upper() for o in OUTCOMES), "MISSING"]
-    out = [_line(heads, widths), "─" * width]
+    fixed = [7, *(5 for _ in OUTCOMES)]
+    longest = max((len(_name(r)) for r in rules), default=0)
+    widths = [min(max(longest, len("RULE")), width - sum(fixed) - 2 * len(fixed)), *fixed]
+    rule_off = "─" * (sum(widths) + 2 * len(fixed))
+    out = [_line(["RULE", "CLAUSES", *(o.upper() for o in OUTCOMES)], widths), rule_off]
     for rule in rules:
         clauses = rule.clauses()
-        counts = [str(rule.outcomes[o]) for o in OUTCOMES]
         ratio = f"{sum(hit for _, hit in clauses)}/{len(clauses)}"
-        out.append(_line([_name(rule), ratio, *counts, ", ".join(rule.missing)], widths))
-    out.append("─" * width)
-    return [*out, summary(rules)]
+        out.append(_line([_name(rule), ratio, *(str(rule.outcomes[o]) for o in OUTCOMES)], widths))
+        missing = f"not exercised: {', '.join(rule.missing)}" if rule.missing else ""
+        out += textwrap.wrap(missing, width, initial_indent="    ", subsequent_indent="      ")
+    return [*out, rule_off, summary(rules)]
 
 
 def summary(rules: Sequence[RuleCoverage]) -> str:
@@ -106,7 +106,8 @@ def _name(rule: RuleCoverage) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "   ".join(_cut(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+    name, *numbers = zip(cells, widths, strict=True)
+    return "  ".join([_cut(*name).ljust(name[1]), *(cell.rjust(width) for cell, width in numbers)])
 
 
 def _cut(text: str, width: int) -> str:

@@ -6,6 +6,7 @@ Every reader raises :class:`runtime.cli.problem.Problem` with the file's name fo
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import is_bundle, reason
+from runtime.cli.archives import Member, is_archive, members
 from runtime.cli.problem import Problem
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
+REMOTE: Final = ("http://", "https://", "git://", "ssh://", "oci://", "git@")
 
 POLICY_GROUPS: Final = ("kyverno.io", "policies.kyverno.io", "admissionregistration.k8s.io")
 POLICY_KINDS: Final = ("Policy", "ClusterPolicy", "CleanupPolicy", "ClusterCleanupPolicy", "PolicyException")
@@ -68,8 +71,10 @@ class PolicyFile:
     documents: tuple[Document, ...]
 
 
-def read_text(path: Path | str) -> str:
-    """The text of a file, or of stdin for ``-``."""
+def read_text(path: Path | str | Member) -> str:
+    """The text of a file, of a member of an archive, or of stdin for ``-``."""
+    if isinstance(path, Member):
+        return path.text
     if path == STDIN:
         return sys.stdin.read()
     try:
@@ -80,23 +85,44 @@ def read_text(path: Path | str) -> str:
         raise Problem(f"{path}: is no UTF-8 text (byte {error.start})") from None
 
 
-def expand(paths: Iterable[Path | str]) -> Iterator[Path | str]:
-    """Files as given, folders as the YAML and JSON files below them in sorted order, hidden folders left out."""
+def expand(paths: Iterable[Path | str]) -> Iterator[Path | str | Member]:
+    """Files as given, and in sorted order what globs fit, and the YAML and JSON files of folders and archives, hidden
+    ones left out."""
     for given in paths:
         if given == STDIN:
             yield STDIN
             continue
-        path = Path(given)
-        if not path.is_dir():
-            yield path
-            continue
-        try:
-            found = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file() and not _hidden(p, path))
-        except OSError as error:
-            raise Problem(f"{path}: {reason(error)}") from None
-        if not found:
-            raise Problem(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
-        yield from found
+        for path in fitting(str(given)):
+            if is_archive(path):
+                yield from members(path)
+            elif path.is_dir():
+                yield from _below(path)
+            else:
+                yield path
+
+
+def fitting(given: str) -> list[Path]:
+    """The paths that one argument means: itself, or those that fit it where it is a glob."""
+    if given.startswith(REMOTE) or (given.endswith(".git") and not os.path.exists(given)):
+        raise Problem(f"{given}: URLs and git repositories are not read, download the files first")
+    if not any(sign in given for sign in "*?[") or os.path.exists(given):
+        return [Path(given)]
+    from glob import glob
+
+    found = sorted(glob(given, recursive=True))
+    if not found:
+        raise Problem(f"{given}: no file fits")
+    return [Path(path) for path in found]
+
+
+def _below(path: Path) -> list[Path]:
+    try:
+        found = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file() and not _hidden(p, path))
+    except OSError as error:
+        raise Problem(f"{path}: {reason(error)}") from None
+    if not found:
+        raise Problem(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
+    return found
 
 
 def _hidden(path: Path, root: Path) -> bool:
@@ -117,9 +143,10 @@ def read_policies(
     reporter = Reporter()
     files: list[PolicyFile] = []
     texts: dict[str, str] = {}
-    named = [p if p == STDIN else Path(p) for p in paths]
-    folders = [p for p in named if isinstance(p, Path) and p.is_dir()]
-    for path in expand(named):
+    given = [str(p) for p in paths]
+    named = {STDIN if p == STDIN else Path(p) for p in given}
+    several = [p for p in given if p != STDIN and (is_archive(Path(p)) or not os.path.isfile(p))]
+    for path in expand(given):
         if isinstance(path, Path) and is_bundle(path):
             raise Problem(f"{path}: is a bundle, where policies are expected")
         text = read_text(path)
@@ -132,8 +159,8 @@ def read_policies(
             files.append(PolicyFile(name, policies))
         elif path in named and not among_others:
             raise Problem(f"{name}: holds no policy")
-    if folders and not files and not among_others:
-        raise Problem(f"{folders[0]}: no file of the folder holds a policy")
+    if several and not files and not among_others:
+        raise Problem(f"{several[0]}: none of its files holds a policy")
     return files, reporter.diagnostics, texts
 
 
@@ -153,7 +180,7 @@ def is_policy(value: Any) -> bool:
     return group in POLICY_GROUPS or (kind in POLICY_KINDS and (not group or "kyverno" in group))
 
 
-def read_values(path: Path | str) -> list[Any]:
+def read_values(path: Path | str | Member) -> list[Any]:
     """Every document of a YAML or JSON file, Lists unpacked."""
     from compiler.source import SourceError, load_values
 

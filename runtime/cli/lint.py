@@ -140,12 +140,12 @@ def _texts(paths: list[str]) -> Iterator[tuple[str, str]]:
     from runtime.cli.files import STDIN, expand, read_text
 
     named = {p if p == STDIN else Path(p) for p in paths}
-    for path in expand([p if p == STDIN else Path(p) for p in paths]):
-        if path in named:
+    for path in expand(paths):
+        if path in named or not isinstance(path, Path):
             yield "stdin" if path == STDIN else str(path), read_text(path)
             continue
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
         except OSError as error:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.cli.files import identity, read_policies, read_resources, read_values, with_namespace, without_duplicates
+from runtime.cli.archives import is_archive
+from runtime.cli.files import (
+    fitting,
+    identity,
+    read_policies,
+    read_resources,
+    read_values,
+    with_namespace,
+    without_duplicates,
+)
 from runtime.cli.offline import MACHINE, Answer, Backend, Policies
 from runtime.cli.problem import Problem
 from runtime.cli.supplies import of_test
@@ -143,8 +152,9 @@ class TestRun:
 def find_test_files(paths: Iterable[Path | str], file_name: str = "kyverno-test.yaml") -> list[Path]:
     """Test files named, and those of that name anywhere below the folders named, in sorted order."""
     found: list[Path] = []
-    for given in paths:
-        path = Path(given)
+    for path in (path for given in paths for path in fitting(str(given))):
+        if is_archive(path):
+            raise Problem(f"{path}: tests are not read from archives, unpack it first")
         if path.is_dir():
             found += sorted(p for p in path.rglob(file_name) if p.is_file())
         elif path.is_file():
@@ -482,17 +492,3 @@ def _list(raw: dict[str, Any], key: str, where: Any) -> list[Any]:
     if type(value) is not list:
         raise Problem(f"{where}: {key} is no list")
     return value
-
-
-__all__ = [
-    "Check",
-    "Entry",
-    "Selector",
-    "TestDocument",
-    "TestRun",
-    "compare",
-    "find_test_files",
-    "load_tests",
-    "run_test",
-    "same_resource",
-]
