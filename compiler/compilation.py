@@ -13,7 +13,7 @@ from compiler.diagnostics import Reporter
 from compiler.emit import EmitError, emit
 from compiler.ir import ops as ir
 from compiler.ir.check import CheckError
-from compiler.ir.walk import iter_exprs
+from compiler.ir.walk import iter_exprs, iter_stmts
 from compiler.lower import lower
 from compiler.pipeline import optimise
 from compiler.schema import read_policies
@@ -125,16 +125,17 @@ class Compilation:
 
 
 def _with_parts(module: ir.Module, policies: list[Policy]) -> ir.Module:
-    """The module with the places of the parts of statements."""
+    """The module with the places of all statements and of their parts."""
     spans = dict(module.spans)
     for fn in module.functions:
         if fn.policy is None:
             continue
         found = policies[fn.policy].doc.spans
-        for expr in iter_exprs(fn.body):
-            if isinstance(expr, ir.Invoke) and expr.at is not None:
-                span = found.span(expr.at)
-                spans[fn.policy, expr.at] = (span.file, span.line, span.column)
+        parts = (expr.at for expr in iter_exprs(fn.body) if isinstance(expr, ir.Invoke))
+        statements = (getattr(stmt, "at", None) for stmt in iter_stmts(fn.body))
+        for at in {at for at in (*parts, *statements) if at is not None}:
+            span = found.span(at)
+            spans[fn.policy, at] = (span.file, span.line, span.column)
     return replace(module, spans=spans)
 
 

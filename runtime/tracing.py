@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from runtime.bundles import make_imports
 from runtime.host import drive
-from runtime.policyset import Mismatches, PolicySet, RulePlan, Run
+from runtime.policyset import FUEL, Mismatches, PolicySet, RulePlan, Run
 from vm.bundle import read_bundle
 from vm.code import Module
 from vm.host import Imports, Meter
-from vm.trace import Event, Trace, traced
+from vm.trace import Event, traced
 from vm.verify import verify
 
 if TYPE_CHECKING:
     from compiler.source import Document
-
-FUEL: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +57,11 @@ class Unit:
         pointer = self.pointers.get((file.name, span.line, span.column), "")
         return Place(file.name, span.line, span.column, text, pointer)
 
+    def written(self, pointer: str, file: str) -> Any:
+        """The value that the policy has at a pointer, None where there is none."""
+        document = self.document(pointer, file)
+        return None if document is None else value_at(document.value, pointer)
+
     def document(self, pointer: str, file: str) -> Document | None:
         """The document that a pointer of a file points into."""
         same = [d for d in self.documents if d.origin == file]
@@ -85,7 +88,13 @@ class Traced:
             [(unit.module, run) for unit, run in pairs], tier="1", mismatches=Mismatches(), digests=()
         )
         self.imports = imports
+        self.units = tuple(unit for unit, _ in pairs)
         self._ran = ran
+
+    def rules(self) -> list[tuple[RulePlan, Unit]]:
+        """Every rule of the set with the module that it is in."""
+        units = [unit for unit in self.units for policy in unit.module.policies for _ in policy.rules]
+        return list(zip(self.policies.rules, units, strict=True))
 
     def take(self) -> list[Ran]:
         """The runs since the last call, in order."""
@@ -98,6 +107,18 @@ class Traced:
         self._ran.clear()
         plan.run(plan.entry, root, Meter(FUEL))
         return self.take()[0]
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """The value at a JSON pointer, None where there is none."""
+    for step in pointer.split("/")[1:]:
+        if type(value) is dict:
+            value = value.get(step.replace("~1", "/").replace("~0", "~"))
+        elif type(value) is list and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value
 
 
 def trace_documents(
@@ -132,14 +153,10 @@ def _unit(bundle: bytes, documents: tuple[Document, ...], imports: Imports, ran:
     def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
         trace.take()
         answer = drive(program.start(entry, root, meter), root)
-        ran.append(Ran(unit, entry, root, answer, _events(trace)))
+        ran.append(Ran(unit, entry, root, answer, tuple(trace.take())))
         return answer
 
     return unit, run
-
-
-def _events(trace: Trace) -> tuple[Event, ...]:
-    return tuple(trace.take())
 
 
 def _pointers(documents: Iterable[Document]) -> dict[tuple[str, int, int], str]:

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "jp": ("runtime.cli.jp", "run, parse and look up JMESPath"),
     "cel": ("runtime.cli.cel", "run, check and price CEL expressions"),
     "lint": ("runtime.cli.lint", "find mistakes and bad style in policies, and mend some"),
+    "why": ("runtime.cli.why", "tell why a rule says of a resource what it says"),
     "explain": ("runtime.cli.explain", "tell what a diagnostic code means and how to mend it"),
     "serve": ("runtime.webhook.serve", "run the admission webhook"),
     "crds": ("runtime.cli.crds", "print the custom resource definitions"),
