@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.bundles import is_bundle, reason
+from runtime.bundles import is_bundle
 from runtime.cli.crdfiles import add_crd_flag, read_crds
 from runtime.cli.files import STDIN, identity, read_policies, read_resources, without_duplicates
-from runtime.cli.generated_exceptions import DEFAULT_TTL, generated, ttl_text
+from runtime.cli.generated_exceptions import DEFAULT_TTL, ttl_text
 from runtime.cli.problem import Problem, counted
 from runtime.cli.unbuilt import accept_registry, refuse
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 
 UNBUILT_FLAGS: Final = (
-    ("-n", "--namespace"),
     ("--context",),
     ("-b", "--git-branch"),
     ("--context-path",),
@@ -38,12 +35,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     given = parser.add_argument_group("input")
     given.add_argument(
-        "policies", nargs="*", metavar="POLICY", help="policy files, folders or bundles; - reads policies from stdin"
-    )
+        "policies",
+        nargs="*",
+        metavar="POLICY",
+        help="policy files, folders, globs, .tar.gz archives or bundles; - reads policies from stdin",
+    )  # fmt: skip
     given.add_argument(
         "-r", "--resource", "--resources", dest="resources", action="append", default=[], metavar="PATH",
-        help="resource files or folders, joined by commas or given several times",
+        help="resource files, folders, globs or archives, joined by commas or given several times",
     )  # fmt: skip
+    given.add_argument("-n", "--namespace", metavar="NAME", help="take the resources of this namespace only")
     given.add_argument("-f", "--values-file", metavar="FILE", help="values for variables (kind Values)")
     given.add_argument("-s", "--set", action="append", default=[], metavar="NAME=VALUE", help="a value for a variable")
     given.add_argument("-u", "--userinfo", metavar="FILE", help="who makes the request (kind UserInfo)")
@@ -89,7 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument("-t", "--table", action="store_true", help="print a table")
     shown.add_argument("--detailed-results", action="store_true", help="show the message of each result in the table")
     shown.add_argument(
-        "--output-format", choices=("yaml", "json", "table", "junit", "sarif"), help="print the results in this form"
+        "--output-format",
+        choices=("yaml", "json", "table", "markdown", "junit", "sarif"),
+        help="print the results in this form",
     )
     shown.add_argument(
         "--generate-exceptions", action="store_true", help="print a policy exception for each violation instead"
@@ -107,45 +110,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     refuse(parser, UNBUILT_FLAGS, UNBUILT_SWITCHES)
 
 
-@dataclass(slots=True)
-class Counts:
-    """Results by status, as the last line shows them."""
-
-    passed: int = 0
-    failed: int = 0
-    warned: int = 0
-    errors: int = 0
-    skipped: int = 0
-
-    def add(self, status: str) -> None:
-        match status:
-            case "pass":
-                self.passed += 1
-            case "fail":
-                self.failed += 1
-            case "warn":
-                self.warned += 1
-            case "error":
-                self.errors += 1
-            case _:
-                self.skipped += 1
-
-    def line(self) -> str:
-        return (
-            f"\npass: {self.passed}, fail: {self.failed}, warn: {self.warned}, error: {self.errors}, "
-            f"skip: {self.skipped} "
-        )
-
-    def exit_code(self, warn_code: int, warn_no_pass: bool) -> int:
-        if self.failed or self.errors:
-            return 1
-        if self.warned and warn_code:
-            return warn_code
-        return warn_code if warn_no_pass and not self.passed else 0
-
-
 def run(args: argparse.Namespace) -> int:
+    from runtime.cli.apply_output import Counts, Writer, show
     from runtime.cli.offline import evaluate
+    from runtime.cli.progress import progress
     from runtime.cli.supplies import of_flags
     from runtime.cli.values import NO_VALUES, load_user_info, load_values_file, with_assignments
 
@@ -163,6 +131,8 @@ def run(args: argparse.Namespace) -> int:
     resources, dropped = without_duplicates(read_resources([*paths, *([STDIN] if args.stdin else [])]))
     for name in dropped:
         print(f"warning: resource {name} is given twice, the first one counts", file=sys.stderr)
+    if args.namespace:
+        resources = [r for r in resources if identity(r)[2] == args.namespace]
     params = [part for given in args.params for part in given.split(",") if part]
     values = values.with_objects(resources, read_resources(params))
     targets = read_resources(part for given in args.targets for part in given.split(",") if part)
@@ -173,14 +143,14 @@ def run(args: argparse.Namespace) -> int:
     writer = Writer(args.output)
     answers: list[Answer] = []
     ttl_text(args.generated_exception_ttl)  # says so before the work when it is no duration
-    quiet = args.policy_report or args.generate_exceptions or args.output_format in ("yaml", "json", "junit", "sarif")
+    quiet = args.policy_report or args.generate_exceptions or args.output_format not in (None, "table")
     if not (args.stdin or quiet):
         with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
         count = len(policies.loaded.rules)
         print(f"\nApplying {count} policy rule(s) to {len(resources)} resource(s){with_exceptions}...")
     with of_flags(args, resources, policies.entries) as outside:
         values = replace(values, outside=outside, sources=tuple(resources))
-        for resource in resources:
+        for resource in progress(resources, "resources"):
             found = evaluate(policies.loaded, resource, values=values, user=user)
             answers += found
             for answer in found:
@@ -192,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
     for answer in answers:
         for result in answer.results:
             counts.add(result.report_status(audit_warn=args.audit_warn))
-    _show(args, answers, counts)
+    show(args, answers, counts)
     _report_mismatches(policies)
     return counts.exit_code(args.warn_exit_code, args.warn_no_pass)
 
@@ -249,150 +219,6 @@ def load(args: argparse.Namespace) -> Policies:
 
 def _refusal(errors: int) -> str:
     return f"{counted(errors, 'error')} in the policies"
-
-
-class Writer:
-    """Where mutated resources go: stdout, one file, or a file for each resource in a folder."""
-
-    def __init__(self, path: str | None) -> None:
-        self._path = Path(path) if path else None
-        if self._path is not None and not self._folder:
-            self._put(self._path, "", append=False)
-
-    @property
-    def _folder(self) -> bool:
-        return self._path is not None and (self._path.is_dir() or not self._path.suffix)
-
-    def mutation(self, answer: Answer, *, stdin: bool) -> None:
-        """Prints or writes what a policy made of a resource."""
-        from runtime.cli.output import to_yaml
-
-        text = to_yaml(answer.patched)
-        _, kind, namespace, name = identity(answer.resource)
-        if self._path is None:
-            if not stdin:
-                print(f"\npolicy {answer.policy.name} applied to {namespace}/{kind}/{name}:", end="")
-            print(f"\n{text}\n---")
-        elif self._folder:
-            self._path.mkdir(parents=True, exist_ok=True)
-            self._put(self._path / f"{name}-mutated.yaml", f"{text}\n---\n\n", append=True)
-        else:
-            self._put(self._path, f"{text}\n---\n\n", append=True)
-        if not stdin:
-            print("\nMutation:\nMutation has been applied successfully.")
-
-    def generated(self, answer: Answer, *, stdin: bool) -> None:
-        """Prints or writes the objects that a policy makes because of a resource."""
-        from runtime.cli.output import to_yaml
-
-        _, kind, namespace, name = identity(answer.resource)
-        texts = [(identity(o)[3], to_yaml(o)) for rule in answer.made.values() for o in rule]
-        if self._path is None:
-            if not stdin:
-                print(f"\npolicy {answer.policy.name} applied to {namespace}/{kind}/{name}:", end="")
-            for _, text in texts:
-                print(f"\n{text}\n---")
-        elif self._folder:
-            self._path.mkdir(parents=True, exist_ok=True)
-            for made, text in texts:
-                self._put(self._path / f"{made}-generated.yaml", f"{text}\n---\n\n", append=True)
-        else:
-            for _, text in texts:
-                self._put(self._path, f"{text}\n---\n\n", append=True)
-        if not stdin:
-            print("\nGenerate:\nResource generated successfully.")
-
-    def _put(self, path: Path, text: str, *, append: bool) -> None:
-        try:
-            with path.open("a" if append else "w", encoding="utf-8") as file:
-                file.write(text)
-        except OSError as error:
-            raise Problem(f"{path}: {reason(error)}") from None
-
-
-def _show(args: argparse.Namespace, answers: list[Answer], counts: Counts) -> None:
-    from runtime.cli.output import junit, policy_reports, sarif, to_yaml
-
-    form = args.output_format
-    if args.generate_exceptions:
-        for made in generated(answers, ttl_text(args.generated_exception_ttl), audit_warn=args.audit_warn):
-            print("---\n" + (json.dumps(made) + "\n" if form == "json" else to_yaml(made)), end="")
-    elif form == "junit":
-        print(junit(_junit_suites(answers, args.audit_warn)))
-    elif form == "sarif":
-        print(sarif(answers, audit_warn=args.audit_warn))
-    elif args.policy_report or form in ("yaml", "json"):
-        reports = policy_reports(answers, audit_warn=args.audit_warn)
-        if form == "json":
-            print(json.dumps(reports[0] if len(reports) == 1 else reports, indent=2, ensure_ascii=False))
-        else:
-            print("---\n".join(to_yaml(report) for report in reports), end="")
-    elif args.table or form == "table":
-        _table(args, answers)
-    elif not args.stdin:
-        for line in [*_lines(answers, audit_warn=args.audit_warn), *_gone(answers)]:
-            print(line)
-        print(counts.line())
-
-
-def _table(args: argparse.Namespace, answers: list[Answer]) -> None:
-    from runtime.cli.output import resource_label, table, use_colour
-
-    headings = ["ID", "POLICY", "RULE", "RESOURCE", "RESULT", *(["MESSAGE"] if args.detailed_results else [])]
-    rows: list[list[str]] = []
-    for answer in answers:
-        for result in answer.results:
-            status = result.report_status(audit_warn=args.audit_warn).capitalize()
-            row = [str(len(rows) + 1), answer.policy.key, result.rule, resource_label(answer.resource), status]
-            rows.append([*row, result.message] if args.detailed_results else row)
-    print(table(headings, rows, status=4, colour=use_colour(args.remove_color)))
-
-
-def _lines(answers: Iterable[Answer], *, audit_warn: bool) -> Iterator[str]:
-    """The failures, policy by policy and resource by resource, in Kyverno's words."""
-    for answer in answers:
-        _, kind, namespace, name = identity(answer.resource)
-        where = f"{namespace}/{kind}/{name}"
-        policy = answer.policy.name
-        for result in answer.results:
-            if result.kind == "mutate" and result.status == "skip":
-                yield f"\nskipped mutate policy {policy} -> resource {where}"
-            elif result.kind == "mutate" and result.status == "error":
-                yield f"\nerror while applying mutate policy {policy} -> resource {where} \nerror:  {result.message}"
-        broken = [r for r in answer.results if r.status == "fail" or (r.status == "error" and r.kind != "mutate")]
-        if not broken:
-            continue
-        warning = audit_warn and all(r.action == "Audit" for r in broken)
-        yield f"policy {policy} -> resource {where} failed{' as audit warning' if warning else ''}:"
-        for number, result in enumerate(broken, 1):
-            yield f"{number} - {result.rule} {result.message}"
-        yield ""
-
-
-def _gone(answers: Iterable[Answer]) -> Iterator[str]:
-    """The objects that cleanup policies and rules remove, policy by policy."""
-    from runtime.cli.output import resource_label
-
-    policies: dict[str, dict[str, None]] = {}
-    for answer in answers:
-        if answer.removed:
-            policies.setdefault(answer.policy.key, {})[resource_label(answer.resource)] = None
-    for policy, objects in policies.items():
-        yield f"\npolicy {policy}: these would go:"
-        yield from (f"- {label}" for label in objects)
-
-
-def _junit_suites(answers: Iterable[Answer], audit_warn: bool) -> Iterator[tuple[str, list[tuple[str, str, str, str]]]]:
-    from runtime.cli.output import resource_label
-
-    suites: dict[str, list[tuple[str, str, str, str]]] = {}
-    for answer in answers:
-        for result in answer.results:
-            status = result.report_status(audit_warn=audit_warn)
-            outcome = "pass" if status == "warn" else status
-            case = (result.rule, resource_label(answer.resource), outcome, result.message)
-            suites.setdefault(answer.policy.key, []).append(case)
-    yield from suites.items()
 
 
 def _report_mismatches(policies: Policies) -> None:
