@@ -189,6 +189,8 @@ class _Function:
                 self.op("less")
             case 3 | 4:
                 self.unary(rng.choice(("p_leaf", "p_scalar")), "V", depth, rng.randrange(self.patterns))
+            case 5 if self.cells and rng.random() < 0.5:
+                self.op("reset", rng.randrange(len(self.cells)))
             case 5:
                 self.unary("err_code", "V", depth, self.constants.index("not_found"))
             case _:
@@ -197,7 +199,7 @@ class _Function:
 
     def expr_V(self, depth: int) -> None:
         rng = self.rng
-        n = rng.randrange(15 if depth else 4)
+        n = rng.randrange(16 if depth else 4)
         match n:
             case 0:
                 self.op("const", rng.randrange(len(self.constants)))
@@ -230,11 +232,20 @@ class _Function:
             case 11 if self.awaits:
                 self.expr("V", depth - 1)
                 self.op("await", rng.randrange(4))
+            case 12 if callees := self.callees("VBISLM"):
+                self.expr("M", depth - 1)
+                self.op("scoped", rng.choice(callees))
             case _:
                 self.expr(rng.choice("BISLM"), depth - 1)
 
+    def callees(self, results: str) -> list[int]:
+        """Functions before this one that can run on another root."""
+        return [i for i, f in enumerate(self.made) if not f.params and f.result in results and f.role == "helper"]
+
     def expr_I(self, depth: int) -> None:
-        if depth:
+        if depth and self.rng.random() < 0.2:
+            self.unary("o_status", "O", depth)
+        elif depth:
             self.unary("length", "V", depth)
         else:
             self.op("const", self.rng.choice([i for i, c in enumerate(self.constants) if type(c) is int]))
@@ -277,6 +288,16 @@ class _Function:
                 self.op("put_key")
 
     def expr_O(self, depth: int) -> None:
+        callees = self.callees("O")
+        if depth and callees and self.rng.random() < 0.3:
+            self.expr("M", depth - 1)
+            self.op("o_scoped", self.rng.choice(callees))
+            return
+        if depth and self.rng.random() < 0.1:
+            self.expr("S", depth - 1)
+            self.expr("O", depth - 1)
+            self.op("o_prefixed")
+            return
         name = self.rng.choice(("o_pass", "o_none", "o_fail", "o_skip", "o_error", "o_patch", "o_pass_text"))
         if name == "o_patch":
             self.expr("V", depth)
@@ -424,10 +445,12 @@ def module(rng: Random) -> Module:
     imports = rng.sample(INVOKED, 5)
     for n in range(rng.randrange(3)):
         params = "".join(rng.choice("VSBL") for _ in range(rng.randrange(3)))
-        made.append(_Function(rng, made, cells, imports, params).finish(f"h{n}", rng.choice("VBS"), "helper"))
+        made.append(_Function(rng, made, cells, imports, params).finish(f"h{n}", rng.choice("VBSO"), "helper"))
     for n in range(rng.randrange(3)):
         made.append(_Function(rng, made, cells, imports, awaits=True).finish(f"c{n}", "V", "cell"))
         cells.append(len(made) - 1)
+    if rng.random() < 0.5:  # what runs for each element of a loop, and reads cells
+        made.append(_Function(rng, made, cells, imports).finish("e", rng.choice("VO"), "helper"))
     rules: list[Rule] = []
     for n in range(rng.randrange(1, 3)):
         made.append(_Function(rng, made, cells, imports).finish(f"r{n}", "O", "entry"))
@@ -513,6 +536,11 @@ _SNIPPETS: Final = tuple(
         ("call", (0,)),
         ("cell", (0,)),
         ("await", (0,)),
+        ("scoped", (0,)),
+        ("o_scoped", (0,)),
+        ("reset", (0,)),
+        ("o_status", ()),
+        ("o_prefixed", ()),
         ("o_pass", ()),
         ("concat", (2,)),
     )

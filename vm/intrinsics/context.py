@@ -86,7 +86,8 @@ def _root(root: Value, names: list[Value], values: list[Value]) -> dict[str, Any
     """
     loaded = {name: v for name, v in zip(names, values, strict=False) if type(name) is str and v is not MISSING}
     plain = root if type(root) is dict else {}
-    return {**{key: v for key, v in plain.items() if key not in names}, **loaded, ENTRIES: names}
+    known = [name for name in names if type(name) is str]
+    return {**{key: v for key, v in plain.items() if key not in known}, **loaded, ENTRIES: known}
 
 
 def again(imports: Imports, meter: Meter, v: Value, root: Value, names: list[Value], values: list[Value]) -> Value:
