@@ -8,7 +8,6 @@ nothing, and beginning again costs less than what the API server takes.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
@@ -91,6 +90,8 @@ class Table:
 async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
     """Evaluates until no answer is missing. ``evaluate`` must end with :meth:`Table.complete`, and have no effect when
     it ends in :class:`Pending`."""
+    import asyncio  # 20 ms, which a command line without a cluster has no use for
+
     table = Table()
     while True:
         try:
@@ -104,6 +105,7 @@ async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
 
 def within(ask: Ask, deadline: float) -> Ask:
     """The same until a reading of ``time.monotonic``; then the answer is an ``Err``."""
+    import asyncio
 
     async def bounded(call: HostCall) -> Value:
         try:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
-from xml.sax.saxutils import escape, quoteattr
 
 from runtime.cli.files import identity
 from runtime.cli.offline import Answer
@@ -152,6 +151,8 @@ def _report(kind: str, metadata: dict[str, str], results: list[dict[str, Any]]) 
 
 def junit(suites: Iterable[tuple[str, Iterable[tuple[str, str, str, str]]]]) -> str:
     """JUnit XML of (suite, cases), a case being (class, name, outcome, text); outcome is pass, fail, error or skip."""
+    from xml.sax.saxutils import escape, quoteattr
+
     out = ['<?xml version="1.0" encoding="UTF-8"?>', "<testsuites>"]
     for suite, given in suites:
         cases = list(given)
