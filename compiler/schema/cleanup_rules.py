@@ -30,7 +30,7 @@ def read(doc: Document, kind: str, reporter: Reporter) -> Policy | None:
     before = reporter.errors
     spec: dict[str, Json] = {k: v for k, v in doc.value["spec"].items() if v is not None}
     metadata = doc.value["metadata"]
-    blocks = {
+    blocks: dict[str, dict[str, Json]] = {
         name: normalise_match(doc, spec[name], f"/spec/{name}", reporter)
         for name in ("match", "exclude")
         if name in spec

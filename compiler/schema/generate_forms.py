@@ -279,9 +279,9 @@ class _Checker:
                 "kinds of objects in namespaces",
             )
         elif True in scopes:
-            for place, holder, what in ((at, target, "copies"), (at + "/cloneList", clones, "sources")):
+            for where, holder, what in ((at, target, "copies"), (at + "/cloneList", clones, "sources")):
                 if not holder.get("namespace"):
-                    self._reporter.error("T1356", spans.key_span(place), f"the {what} need a namespace", "namespace: …")
+                    self._reporter.error("T1356", spans.key_span(where), f"the {what} need a namespace", "namespace: …")
         elif False in scopes and clones.get("namespace"):
             self._reporter.error(
                 "T1356",
