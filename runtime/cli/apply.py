@@ -100,6 +100,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shown.add_argument(
         "--generated-exception-ttl", default=DEFAULT_TTL, metavar="DURATION", help="how long they are to live (720h)"
     )
+    shown.add_argument(
+        "--explain", action="store_true", help="tell of each rule and resource which clause of the policy decided"
+    )
     shown.add_argument("--remove-color", action="store_true", help="print no colours")
     codes = parser.add_argument_group("exit code")
     codes.add_argument("--warn-exit-code", type=int, default=0, metavar="N", help="exit with N when there are warnings")
@@ -148,11 +151,18 @@ def run(args: argparse.Namespace) -> int:
         with_exceptions = f" with {policies.exceptions} exception(s)" if policies.exceptions else ""
         count = len(policies.loaded.rules)
         print(f"\nApplying {count} policy rule(s) to {len(resources)} resource(s){with_exceptions}...")
+    explainer = None
+    if args.explain:
+        from runtime.cli.why import Explainer
+
+        explainer = Explainer(args)
     with of_flags(args, resources, policies.entries) as outside:
         values = replace(values, outside=outside, sources=tuple(resources))
         for resource in progress(resources, "resources"):
             found = evaluate(policies.loaded, resource, values=values, user=user)
             answers += found
+            if explainer is not None:
+                explainer.add(resource, found, values, user)
             for answer in found:
                 if answer.mutation and not quiet and any(r.patched is not None for r in answer.results):
                     writer.mutation(answer, stdin=args.stdin)
@@ -163,6 +173,8 @@ def run(args: argparse.Namespace) -> int:
         for result in answer.results:
             counts.add(result.report_status(audit_warn=args.audit_warn))
     show(args, answers, counts)
+    if explainer is not None:
+        explainer.show(sys.stderr if quiet or args.stdin else sys.stdout)
     _report_mismatches(policies)
     return counts.exit_code(args.warn_exit_code, args.warn_no_pass)
 

@@ -12,10 +12,11 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from runtime.cli.crdfiles import add_crd_flag, read_crds
-from runtime.cli.files import read_policies, read_resources, without_duplicates
+from runtime.cli.files import STDIN, read_policies, read_resources, without_duplicates
 from runtime.cli.problem import Problem, counted
 
 if TYPE_CHECKING:
@@ -117,6 +118,40 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n\n".join(text(t) for t in told))
     return 0
+
+
+class Explainer:
+    """What ``apply --explain`` adds: every rule on every resource, in short."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from runtime.bundles import is_bundle, read_file
+        from runtime.cli.offline import grouped
+        from runtime.tracing import trace_documents
+
+        if STDIN in args.policies:
+            raise Problem("--explain reads policies a second time, which stdin does not allow: name a file")
+        bundles = [path for path in args.policies if is_bundle(Path(path))]
+        found = [path for path in args.policies if path not in bundles]
+        given = [*args.exceptions, *(args.resources if args.exceptions_with_resources else ())]
+        exceptions = read_policies([part for one in given for part in one.split(",") if part], among_others=True)[0]
+        documents = [d for f in read_policies(found)[0] for d in f.documents] if found else []
+        documents += [d for f in exceptions for d in f.documents if d.value.get("kind") == "PolicyException"]
+        self._traced = trace_documents(
+            grouped(documents),
+            [read_file(path) for path in bundles],
+            cel_strict=args.cel_strict,
+            quirks=args.quirks,
+            crds=read_crds(args.crds),
+        )
+        self._told: list[Told] = []
+
+    def add(self, resource: dict[str, Any], answers: Sequence[Answer], values: Values, user: UserInfo | None) -> None:
+        """Explains what has been answered on a resource."""
+        self._told += tell(self._traced, resource, answers, values, user, None)
+
+    def show(self, to: TextIO) -> None:
+        """Prints all explanations."""
+        print("\n\n".join(["", *(text(told, short=True) for told in self._told)]), file=to)
 
 
 def asked_rules(policies: PolicySet, asked: str) -> set[int]:
