@@ -316,7 +316,7 @@ class Maker:
 
     def variable(self, sample: dict[str, Any]) -> str:
         query = self.query(sample)
-        if self.chance(12):
+        if "request" in sample and self.chance(12):
             inner = self.query(sample)
             query = f"request.object.metadata.{{{{ {inner} }}}}"
         text = "{{ " + query + " }}"

@@ -226,6 +226,20 @@ class Rules(Maker):
             rule["reportProperties"] = {"mode": self.variable(sample)}
         return rule
 
+    def cleanup_policy(self, about: dict[str, Any]) -> dict[str, Any]:
+        """A ClusterCleanupPolicy that is about objects like one."""
+        sample: dict[str, Any] = {"target": about}
+        match = {"any": [{"resources": {"kinds": [self.rng.choice((about["kind"], "*", "Deployment"))]}}]}
+        spec: dict[str, Any] = {"schedule": "0 3 * * *", "match": match}
+        if self.chance(3):
+            spec["exclude"] = {"any": [{"resources": {"namespaces": ["kube-*"]}}]}
+        if self.chance(2):
+            spec["context"], sample = self.context(sample, 1)
+        if not self.chance(4):
+            spec["conditions"] = {key: [self.condition(sample)] for key in self.some(("any", "all"), 2)}
+        metadata = {"name": "generated"}
+        return {"apiVersion": "kyverno.io/v2", "kind": "ClusterCleanupPolicy", "metadata": metadata, "spec": spec}
+
     def kind(self, about: dict[str, Any]) -> str:
         return str(self.rng.choice((about["kind"], about["kind"], "Pod", "*/Pod")))
 
@@ -245,7 +259,8 @@ class Rules(Maker):
         pick = self.rng.choice
         match self.rng.randrange(8):
             case 0:
-                namespace = pick(("default", "team-a", "{{ request.namespace }}", "other"))
+                named = "{{ request.namespace }}" if "request" in sample else "team-b"
+                namespace = pick(("default", "team-a", named, "other"))
                 made = {"name": pick(("settings", "settings", "absent")), "namespace": namespace}
                 return {"configMap": made}, CONFIG_MAPS[0]
             case 1:
