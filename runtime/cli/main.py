@@ -22,6 +22,7 @@ COMMANDS: Final = {
     "apply": ("runtime.cli.apply", "apply policies to resources without a cluster"),
     "test": ("runtime.cli.test", "run kyverno-test.yaml files"),
     "diff": ("runtime.cli.diff", "show which answers change between two versions of policies"),
+    "create": ("runtime.cli.create", "write files to begin with: tests, values, users, exceptions, roles"),
     "jp": ("runtime.cli.jp", "run, parse and look up JMESPath"),
     "cel": ("runtime.cli.cel", "run, check and price CEL expressions"),
     "lint": ("runtime.cli.lint", "find mistakes and bad style in policies, and mend some"),
