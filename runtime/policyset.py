@@ -346,14 +346,18 @@ def rationed(run: Run) -> Run:
 
 def compared(first: Run, second: Run, mismatches: Mismatches) -> Run:
     """Runs both tiers, counts where they differ in outcome or fuel, and answers with the first's."""
+    from random import Random, getrandbits
 
     def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
         start, spent = meter.left, meter.spent
+        seed = getrandbits(64)
+        meter.dice = Random(seed)
         answer = first(entry, root, meter)
         other_meter = Meter(
             meter.limit, cost_limit=meter.cost_limit, budget=meter.budget, context_limit=meter.context_limit
         )
         other_meter.spent = spent
+        other_meter.dice = Random(seed)
         other_meter.left = start
         other = second(entry, root, other_meter)
         mismatches.compared += 1

@@ -76,7 +76,19 @@ class Meter:
     10,000,000 for all expressions of a policy; None: no limit).
     """
 
-    __slots__ = ("budget", "context", "context_limit", "cost", "cost_limit", "depth", "left", "limit", "noted", "spent")
+    __slots__ = (
+        "budget",
+        "context",
+        "context_limit",
+        "cost",
+        "cost_limit",
+        "depth",
+        "dice",
+        "left",
+        "limit",
+        "noted",
+        "spent",
+    )
 
     def __init__(
         self,
@@ -97,6 +109,8 @@ class Meter:
         self.context = 0
         self.context_limit = context_limit
         """Bytes that the context entries of a rule come to, as JSON, and the most that they may."""
+        self.dice: Any = None
+        """What draws for ``random``: a ``random.Random``, made at the first call unless a seeded one is put here."""
         self.noted: tuple[str, dict[str, str]] | None = None
         """The rule that last had properties for reports, and these properties."""
 
@@ -114,19 +128,26 @@ def no_queries(text: str, root: Any, meter: Meter) -> Value:
     return Err("syntax", f"nobody answers the query {text}")
 
 
+def no_names(host: str) -> list[str] | Err:
+    """The addresses of a host name where nobody asks for them."""
+    return Err("host", f"the name {host} is not resolved here, only addresses are known")
+
+
 @dataclass(frozen=True, slots=True)
 class Imports:
     """Functions that the embedding lends the VM, since they need the compiler: texts formed at run time.
 
     ``substitute(text, root, meter)`` resolves the variables of a text, ``pattern(text)`` compiles a scalar pattern,
     ``yaml(text)`` parses a YAML or JSON document, ``query(text, root, meter)`` answers a JMESPath query on the root, or
-    on its key ``$document`` where it has one; each answers with an ``Err`` for a bad text and keeps a bounded cache.
+    on its key ``$document`` where it has one; ``resolve(host)`` answers with the addresses of a host name. Each
+    answers with an ``Err`` for a bad text and keeps a bounded cache.
     """
 
     substitute: Dynamic
     pattern: Callable[[str], Any]
     yaml: Callable[[str], Value]
     query: Dynamic = no_queries
+    resolve: Callable[[str], list[str] | Err] = no_names
 
 
 def drive_sync(execution: Execution, replies: Mapping[tuple[str, str], Value]) -> Any:

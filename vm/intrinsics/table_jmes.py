@@ -119,4 +119,18 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
     _i("time_parse", 2, "time:parse", "a time by a layout", 8),
     _i("time_utc", 1, "time:utc", "a time in UTC", 8),
     _i("time_to_cron", 1, "time:to_cron", "the schedule that fires at a time", 8),
+    # The world outside
+    _i("random", 1, "random:random", "a text drawn at random that an expression matches", 16, metered=True, pure=False),
+    _i("x509_decode", 1, "x509:decode", "a certificate or request in PEM form as a map", 64, metered=True),
+    _i("image_normalize", 1, "outside:image_normalize", "an image reference with registry and tag", 4, (0,)),
+    _i(
+        "is_external_url",
+        1,
+        "outside:is_external_url",
+        "whether the host of a URL lies outside",
+        16,
+        (0,),
+        dynamic=True,
+        pure=False,
+    ),
 )

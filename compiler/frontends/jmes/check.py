@@ -24,7 +24,7 @@ from compiler.frontends.jmes.ast import (
     Values,
     children,
 )
-from compiler.frontends.jmes.functions import ANY, FUNCTIONS, PLANNED, Function
+from compiler.frontends.jmes.functions import ANY, FUNCTIONS, Function
 from grammar.errors import SyntaxProblem
 from vm.intrinsics.jmes_errors import kind_name
 from vm.intrinsics.regex import what_is_wrong
@@ -44,8 +44,6 @@ def check(node: Node) -> None:
 def _call(call: Call) -> None:
     f = FUNCTIONS.get(call.name)
     if f is None:
-        if call.name in PLANNED:
-            raise SyntaxProblem("name", f"function {call.name} is not supported yet", *call.at)
         near = get_close_matches(call.name, FUNCTIONS, 1)
         hint = f"did you mean {near[0]}?" if near else ""
         raise SyntaxProblem("name", f"unknown function {call.name}", *call.at, hint=hint)

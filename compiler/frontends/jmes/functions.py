@@ -79,6 +79,8 @@ _LIST: Final = (
     _f("compare", "string, string", "number", "-1, 0 or 1 by the order of two texts"),
     _f("divide", "any, any", "any", "the quotient of numbers, quantities or durations"),
     _f("equal_fold", "string, string", "boolean", "whether two texts are equal but for upper and lower case"),
+    _f("image_normalize", "string", "string", "an image reference with the usual registry and tag put in"),
+    _f("is_external_url", "string", "boolean", "whether the host of a URL lies outside private and local networks"),
     _f("items", "object|array, string, string", "array", "the pairs of a map or list as maps with the given two keys"),
     _f("label_match", "object, object", "boolean", "whether every pair of the first map is in the second"),
     _f("lookup", "object|array, string|number", "any", "an element by key or position, null if there is none"),
@@ -91,6 +93,7 @@ _LIST: Final = (
     _f("path_canonicalize", "string", "string", "a path without '.', '..' and double slashes"),
     _f("pattern_match", "string, string|number", "boolean", "whether a text matches a wildcard"),
     _f("regex_match", "string, string|number", "boolean", "whether a regular expression is found in a text"),
+    _f("random", "string", "string", "a random text that a regular expression matches"),
     _f(
         "regex_replace_all",
         "string, string|number, string|number",
@@ -117,6 +120,7 @@ _LIST: Final = (
     _f("trim", "string, string", "string", "without the given characters at both ends"),
     _f("trim_prefix", "string, string", "string", "without a prefix"),
     _f("truncate", "string, number", "string", "the first n characters"),
+    _f("x509_decode", "string", "object", "an RSA certificate or request in PEM form, in Go's field names"),
     _f("time_add", "string, string", "string", "a time plus a duration"),
     _f("time_after", "string, string", "boolean", "whether a time is after another"),
     _f("time_before", "string, string", "boolean", "whether a time is before another"),
@@ -135,6 +139,3 @@ FUNCTIONS: Final[dict[str, Function]] = {f.name: f for f in _LIST}
 
 STANDARD_SUM: Final = _f("sum", "array[number]", "number", "the sum, 0 for an empty list", intrinsic="jmes.plain_sum")
 """What plain JMESPath means by ``sum``, for queries that are not of a policy."""
-
-PLANNED: Final = frozenset({"image_normalize", "is_external_url", "random", "x509_decode"})
-"""Functions of the dialect that are known by name only; a query that calls one is refused with those words."""

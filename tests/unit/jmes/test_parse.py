@@ -84,7 +84,6 @@ def test_place_of_a_problem(text: str, code: str, start: int, end: int) -> None:
     [
         ("foo(a)", "name", "unknown function foo"),
         ("lenght(a)", "name", "unknown function lenght"),
-        ("x509_decode(a)", "name", "function x509_decode is not supported yet"),
         ("abs()", "arity", "function abs takes 1 argument, not 0"),
         ("not_null()", "arity", "function not_null takes at least 1 argument, not 0"),
         ("abs(&a)", "type", "argument 1 of abs must be number, not an expression"),
