@@ -52,7 +52,7 @@ def test_members_come_in_order_and_hidden_ones_stay_out(tmp_path: Path) -> None:
 def test_a_broken_policy_is_told_by_archive_and_member(tmp_path: Path) -> None:
     path = packed(tmp_path / "all.tar.gz", **{"policy.yaml": POLICY.replace("spec:", "spec: [")})
     _, diagnostics, texts = read_policies([path])
-    assert [d.span.file for d in diagnostics] == [f"{path}!policy.yaml"]
+    assert [d.span and d.span.file for d in diagnostics] == [f"{path}!policy.yaml"]
     assert list(texts) == [f"{path}!policy.yaml"]
 
 
