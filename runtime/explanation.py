@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from runtime.policyset import RulePlan
-from runtime.tracing import Place, Ran, Unit, value_at
+from runtime.tracing import Place, Ran, Unit, place_of, value_at
 from vm.host import Imports, Outcome, Status
 from vm.intrinsics.match import namespace_of
 from vm.intrinsics.pattern_why import bare, decided
@@ -22,6 +22,7 @@ from vm.trace import Event
 from vm.values import MISSING, Err, Value
 
 _CONDITION: Final = re.compile(r"/(?:preconditions|conditions|celPreconditions)(?:/(any|all))?/\d+$")
+_ENTRY: Final = re.compile(r".*/context/\d+")
 _FILTER: Final = re.compile(r"^(.*/(?:match|exclude)(?:/(?:any|all)/\d+)?)(?:/|$)")
 _WALKS: Final = {"pat.walk": False, "pat.walk_kyverno": True}
 _AUTOGEN: Final = (
@@ -50,7 +51,8 @@ class Step:
     """A clause that was looked at.
 
     ``part`` is ``match``, ``exclude``, ``context``, ``precondition``, ``condition``, ``pattern``, ``element``,
-    ``security``, ``expression``, ``patch`` or ``end``; ``clause`` its name within the rule; ``held`` what became of it.
+    ``list``, ``security``, ``expression``, ``patch``, ``exception`` or ``end``; ``clause`` is its name within the rule,
+    ``held`` what became of it.
     ``found`` and ``wanted`` are MISSING where there is nothing to show; ``path`` is a place in the resource;
     ``elements`` are the elements of loops that it was looked at for.
     """
@@ -111,6 +113,8 @@ class _Reader:
         if status is Status.NONE and decision is not None and decision.part in ("match", "exclude"):
             word = NO_MATCH
         message = (answer.message or "") if isinstance(answer, Outcome) else ""
+        if decision is not None and decision.note == message:
+            decision = replace(decision, note="")
         return Explanation(word, message, decision, tuple(self.steps))
 
     # one function
@@ -126,7 +130,7 @@ class _Reader:
         before = [s for s in conditions if s.part == "precondition"]
         after = [s for s in conditions if s.part == "condition"]
         walks = [self.walk(e) for e in scope.events if e.kind == "invoke" and e.name in _WALKS]
-        others = [s for e in scope.events if (s := self.other(e)) is not None]
+        others = _settled(s for e in scope.events if (s := self.other(e)) is not None)
         loops = [(inner, *self.element(inner)) for inner in scope.inner]
         own = [*filters, *_once(cells), *before, *after, *walks, *others]
         self.steps += [replace(s, elements=elements) for s in own]
@@ -165,7 +169,7 @@ class _Reader:
         if ends or (status is Status.PASS and self.plan.kind not in ("validate", "mutate")):
             return None
         if status is Status.ERROR and not walks:
-            return None
+            return next((s for s in reversed(others) if s.part == "list"), None)
         if after and not walks:
             return _last(after, held=status is Status.FAIL)
         if walks:
@@ -245,7 +249,7 @@ class _Reader:
             place = self.deeper(place, end.steps)
         note = end.text if end.code == "pattern" else ""
         if end.code in ("conditional", "global"):
-            note = f"the anchor {end.anchor} does not hold: {end.text}"
+            note = f"the anchor {end.anchor} does not hold"
         elif end.code == "negation":
             note = f"{end.anchor} forbids the key"
         elif end.anchor.startswith("^"):
@@ -256,6 +260,8 @@ class _Reader:
     def other(self, e: Event) -> Step | None:
         """Pod Security Standards, patches, and what CEL expressions came to."""
         place = self.place(e)
+        if e.kind in ("set", "tee") and place is not None and place.pointer.endswith("/list") and type(e.value) is Err:
+            return Step("list", self.clause(place), False, place, note=e.value.text)
         if e.kind in ("set", "tee") and place is not None and _EXPRESSION.search(place.pointer):
             if type(e.value) is Err:
                 return Step("expression", self.clause(place), False, place, note=e.value.text)
@@ -279,8 +285,9 @@ class _Reader:
         first = self.unit.module.debug.spans[number][:1] if self.unit.module.debug is not None else ()
         if first:
             place = self.unit.place(number, first[0].pc)
-        entry = self.written(place.pointer, place.file) if place is not None else None
-        name = str(entry["name"]) if type(entry) is dict and "name" in entry else self.clause(place) or "images"
+        found = _ENTRY.match(place.pointer) if place is not None else None
+        entry = self.written(found.group(), place.file) if found is not None and place is not None else None
+        name = str(entry["name"]) if type(entry) is dict and "name" in entry else "images"
         if type(e.value) is Err:
             return Step("context", name, False, place, note=e.value.text)
         return Step("context", name, None, place, e.value)
@@ -290,7 +297,7 @@ class _Reader:
         name = f"element {inner.over['elementIndex']}"
         if first is not None and (loop := re.match(r".*?/foreach/\d+", _relative(first.pointer, self.base))):
             loops = re.findall(r"/foreach/\d+", _relative(first.pointer, self.base))
-            name = f"{_dotted(loop.group())} {name}" if len(loops) == 1 else f"foreach{loops[-1][9:]} {name}"
+            name = f"{_dotted(loop.group())} {name}" if len(loops) == 1 else f"{_dotted(loops[-1])} {name}"
         return name, first
 
     # places
@@ -327,10 +334,7 @@ class _Reader:
             if key is None:
                 break
             pointer = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-        span = document.spans.key_span(pointer)
-        lines = document.text.split("\n")
-        text = lines[span.line - 1].rstrip("\r") if span.line <= len(lines) else ""
-        return Place(span.file, span.line, span.column, text, pointer)
+        return place_of(document, pointer)
 
 
 def _scopes(events: Iterable[Event]) -> _Scope:
@@ -466,6 +470,16 @@ def _outcome(scope: _Scope) -> str:
 def _named(made: Any) -> str:
     parts = [made.get(k) for k in ("kind", "namespace", "name")] if type(made) is dict else []
     return "/".join(str(part) for part in parts if part) or "objects"
+
+
+def _settled(steps: Iterable[Step]) -> list[Step]:
+    """Of the values at the place of an expression the last: those before it are of macros within."""
+    found: dict[Any, Step] = {}
+    for number, step in enumerate(steps):
+        at = step.place.pointer if step.part == "expression" and step.place is not None else number
+        found.pop(at, None)
+        found[at] = step
+    return list(found.values())
 
 
 def _once(cells: Iterable[Step]) -> Iterator[Step]:

@@ -55,6 +55,8 @@ class Unit:
         file = debug.files[span.file]
         text = next((text for n, text in file.lines if n == span.line), "")
         pointer = self.pointers.get((file.name, span.line, span.column), "")
+        if pointer and (found := self.document(pointer, file.name)) is not None:
+            return place_of(found, pointer)
         return Place(file.name, span.line, span.column, text, pointer)
 
     def written(self, pointer: str, file: str) -> Any:
@@ -107,6 +109,14 @@ class Traced:
         self._ran.clear()
         plan.run(plan.entry, root, Meter(FUEL))
         return self.take()[0]
+
+
+def place_of(document: Document, pointer: str) -> Place:
+    """The place of a value of a document: the line of its key, of an element of a list its own."""
+    span = document.spans.key_span(pointer)
+    lines = document.text.split("\n")
+    text = lines[span.line - 1].rstrip("\r") if span.line <= len(lines) else ""
+    return Place(span.file, span.line, span.column, text, pointer)
 
 
 def value_at(value: Any, pointer: str) -> Any:

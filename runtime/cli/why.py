@@ -247,8 +247,8 @@ def _judged(explanation: Explanation, results: Results, *, reached: bool) -> Exp
     if results:
         status, message, exceptions = next((r for r in results if r[0] == explanation.status), results[0])
         if exceptions or status != explanation.status:
-            part = "exception" if exceptions else "end"
-            step = Step(part, ", ".join(exceptions), None, None, note=message)
+            part, note = ("exception", "") if exceptions else ("end", message)
+            step = Step(part, ", ".join(exceptions), None, None, note=note)
             return replace(explanation, status=status, message=message, decided=step)
         return replace(explanation, message=message or explanation.message)
     if reached or explanation.status in ("no match", "none"):
@@ -279,7 +279,8 @@ def text(told: Told, *, short: bool = False) -> str:
 
 def _decided(step: Step, width: int) -> Iterator[str]:
     held = {True: " holds", False: " does not hold", None: ""}[step.held] if step.part != "patch" else ""
-    yield f"  decided by: {step.clause or step.part}{held}"
+    kind = "exception " if step.part == "exception" else ""
+    yield f"  decided by: {kind}{step.clause or step.part}{held}"
     if step.place is not None:
         yield _cut(f"    {_at(step.place)} | {step.place.text.rstrip()}", width)
     if step.elements:
