@@ -97,7 +97,7 @@ class Watching:
     def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
         files = list(files)
         self._now = [self._watch(d) for f in files for d in f.documents]
-        return load_policies(files, exceptions=exceptions, level=0, join=self._join, **self._flags)
+        return load_policies(files, exceptions=exceptions, level=0, parts=True, join=self._join, **self._flags)
 
     def evaluate(
         self,

@@ -189,17 +189,18 @@ def load_policies(
     cel_strict: bool = False,
     quirks: str = "",
     crds: tuple[dict[str, Any], ...] = (),
+    parts: bool = False,
     join: Callable[[Sequence[bytes]], PolicySet] | None = None,
 ) -> Policies:
     """Compiles the documents of files and joins them with ready bundles and exceptions into one set.
 
-    ``at_once`` as for ``PolicySet.load``; ``join`` stands in for that.
+    ``at_once`` as for ``PolicySet.load``; ``join`` stands in for that. ``parts`` as for ``compiler.Options``.
     """
     from compiler import Options
 
-    options = Options(level=level, cel_strict=cel_strict, quirks=quirks, crds=crds)
-    fingerprint = options.fingerprint
-    parts = list(bundles)
+    options = Options(level=level, cel_strict=cel_strict, quirks=quirks, crds=crds, parts=parts)
+    fingerprint = f"{options.fingerprint}{' parts' if parts else ''}"
+    ready = list(bundles)
     refused: list[Refused] = []
     diagnostics: list[Diagnostic] = []
     count = 0
@@ -215,9 +216,9 @@ def load_policies(
             shown = name if "Cluster" in kind or not namespace else f"{namespace}/{name}"
             refused.append(Refused(kind, shown, found))
         else:
-            parts.append(bundle)
+            ready.append(bundle)
     entries = tuple(d.value for d in documents if d.value.get("kind") == GLOBAL_KIND)
-    loaded = join(parts) if join is not None else PolicySet.load(parts, tier=tier, at_once=at_once)
+    loaded = join(ready) if join is not None else PolicySet.load(ready, tier=tier, at_once=at_once)
     return Policies(loaded, tuple(refused), tuple(diagnostics), count, entries)
 
 
