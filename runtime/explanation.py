@@ -159,7 +159,7 @@ class _Reader:
         ends: list[tuple[_Scope, Step | None]],
     ) -> Step | None:
         where = at.pointer if at is not None else ""
-        if status is Status.NONE and where.endswith("/match"):
+        if status is Status.NONE and (where.endswith("/match") or (where == self.base and any(map(_broke, filters)))):
             return _mismatch(filters)
         if where.endswith("preconditions") and before:
             return _last(before, held=False)
@@ -204,7 +204,11 @@ class _Reader:
                 place = self.place(e)
                 part = "exclude" if place is not None and "/exclude" in _relative(place.pointer, self.base) else "match"
                 found, wanted = _attribute(e)
-                steps.append(Step(part, self.clause(place), bool(e.value), place, found, wanted))
+                clause = self.clause(place)
+                if place is not None and not place.pointer:
+                    # A policy of the API server is bound by another document, whose places its code does not have.
+                    clause, place = f"{e.name.partition('.')[2]} of the binding", None
+                steps.append(Step(part, clause, bool(e.value), place, found, wanted))
             elif e.name == "equal" and self.plan.policy.namespace is not None:
                 place = self.place(e)
                 found, wanted = e.operands
