@@ -144,3 +144,29 @@ def test_answers_are_those_of_an_ordinary_run(folder: Path, capsys: pytest.Captu
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
     assert "no latest" in shown[0]
+
+
+def test_each_expression_of_a_cel_rule_counts_by_itself(folder: Path) -> None:
+    (folder / "policy.yaml").write_text(
+        """apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: demo}
+spec:
+  rules:
+  - name: cel
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    celPreconditions:
+    - {name: named, expression: "object.metadata.name != 'other'"}
+    validate:
+      cel:
+        expressions:
+        - {expression: "has(object.data)", message: give it data}
+        - {expression: "size(object.data) < 3", message: less data}
+"""
+    )
+    _, found = lcov(
+        folder,
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: empty}\n",
+        "- {policy: demo, rule: cel, kind: ConfigMap, resources: [empty], result: fail}\n",
+    )
+    assert {"DA:9,1", "DA:13,1", "DA:14,0", "BRDA:6,0,2,0"} <= set(found)
