@@ -308,7 +308,7 @@ CODES: Final[dict[str, Code]] = {
     "T1270": _e(
         "expression too dear",
         "An expression may cost 1,000,000 of the API server's units when it runs. What it may cost is estimated before:"
-        " a list or map that no schema bounds counts as 25 elements, a text as 64 characters.",
+        " a list or map that no schema bounds counts as 24 elements, a text as 64 characters.",
     ),
     "T1271": _e(
         "rule too dear",

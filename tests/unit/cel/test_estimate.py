@@ -159,7 +159,7 @@ def test_the_schema_bounds_lists() -> None:
 
 
 def test_numbers_of_a_schema_are_no_texts() -> None:
-    # 25 rounds of 3 with two names and a comparison that is one unit.
+    # Rounds of 3 with two names and a comparison that is one unit.
     assert found("object.ports.all(x, x == x)", Soft(POD)).high == 3 + ITEMS * 6
     assert found("object.names.all(x, x == x)", Soft(POD)).high == 3 + ITEMS * (5 + -(-CHARACTERS // 10))
 
