@@ -42,6 +42,7 @@ class RuleCoverage:
     rule: WrittenRule
     outcomes: Counter[str] = field(default_factory=Counter)
     hit: set[str] = field(default_factory=set)
+    refused: bool = False
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -58,7 +59,7 @@ class RuleCoverage:
     def missing(self) -> list[str]:
         """What no test has exercised, in words."""
         if not self.exercised:
-            return ["the rule"]
+            return ["the rule, as its policy does not compile" if self.refused else "the rule"]
         clauses = [f"{c.label} (line {c.line})" for c, hit in self.clauses() if not hit]
         return [*(f"outcome {o}" for o in self.wanted if not self.outcomes[o]), *clauses]
 
@@ -97,7 +98,12 @@ class Watching:
     def load(self, files: Iterable[PolicyFile], exceptions: Iterable[Document]) -> Policies:
         files = list(files)
         self._now = [self._watch(d) for f in files for d in f.documents]
-        return load_policies(files, exceptions=exceptions, level=0, parts=True, join=self._join, **self._flags)
+        policies = load_policies(files, exceptions=exceptions, level=0, parts=True, join=self._join, **self._flags)
+        refused = {r.name.rpartition("/")[2] for r in policies.refused}
+        for watched in self._now:
+            for rule in watched.rules:
+                rule.refused = watched.name in refused
+        return policies
 
     def evaluate(
         self,
