@@ -23,8 +23,14 @@ UNBUILT_FLAGS: Final = (
     ("--context",),
     ("-b", "--git-branch"),
     ("--context-path",),
+    ("--context-file",),
+    ("--json",),
+    ("--http-payload",),
+    ("--envoy-payload",),
+    ("--batch-size",),
+    ("--concurrent",),
 )
-UNBUILT_SWITCHES: Final = (("-c", "--cluster"),)
+UNBUILT_SWITCHES: Final = (("-c", "--cluster"), ("--cluster-wide-resources",))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exceptions-within-policies", action="store_true", help="accepted for Kyverno's sake: they always count here"
     )
     given.add_argument(
-        "--param-resource", "--param-resources", dest="params", action="append", default=[], metavar="PATH",
+        "--param-resource", "--param-resources", "--parameter-resource", "--parameter-resources", dest="params",
+        action="append", default=[], metavar="PATH",
         help="objects that CEL rules may see as params",
     )  # fmt: skip
     given.add_argument(
