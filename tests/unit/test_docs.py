@@ -24,3 +24,15 @@ def test_links_of_the_pages_lead_somewhere() -> None:
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+def test_the_first_page_of_the_guide_leads_to_every_other() -> None:
+    guide = ROOT / "docs/guide"
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", (guide / "README.md").read_text(encoding="utf-8")))
+    assert linked == {page.name for page in guide.glob("*.md")} - {"README.md"}
+
+
+def test_the_list_of_decisions_is_complete() -> None:
+    records = ROOT / "docs/adr"
+    listed = re.findall(r"^\| \[\d{4}\]\(([\w-]+\.md)\)", (records / "README.md").read_text(encoding="utf-8"), re.M)
+    assert listed == sorted(page.name for page in records.glob("[0-9]*.md"))
