@@ -58,7 +58,7 @@ from compiler.frontends.mutate import lower_mutate
 from compiler.frontends.pattern import parse_kind
 from compiler.frontends.pod_security import exclusion_json
 from compiler.frontends.properties import note_properties
-from compiler.frontends.rule import RuleFrame, frame_of
+from compiler.frontends.rule import OPERATION, RuleFrame, frame_of
 from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
 from compiler.ir.build import TRUE, negate
@@ -117,6 +117,10 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
 
         lower_native(frame, functions, schemas, strict=cel_strict)
         return b.function()
+    if _works_on_others(rule) and not any("DELETE" in f.operations for f in rule.match.filters):
+        # A deletion sets off such a rule only where its match lists it (semantics §17, §18).
+        deleted = ir.Op("equal", (OPERATION, ir.Const("DELETE")))
+        b.ret_if(deleted, ir.Op("o_none"), frame.at("match"))
     cel = rule.validate.cel if rule.validate is not None else None
     if frame.policy.match_conditions or cel is not None:
         # The front end of CEL is as large as all others together: policies without it do not load it.
@@ -152,6 +156,11 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     else:
         lower_validate(frame)
     return b.function()
+
+
+def _works_on_others(rule: Rule) -> bool:
+    """Whether a rule makes or changes other objects than the one that sets it off."""
+    return rule.generate is not None or (rule.mutate is not None and bool(rule.mutate.targets))
 
 
 def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from compiler.frontends.conditions import lower_conditions
 from compiler.frontends.context import made_map
 from compiler.frontends.foreach import ElementFrame, body_function, element_map, list_error, listed
-from compiler.frontends.rule import OPERATION, RuleFrame, concat
+from compiler.frontends.rule import RuleFrame, concat
 from compiler.frontends.template import lower_value
 from compiler.ir.build import TRUE, negate
 from compiler.ir.ops import Choose, Const, Each, Expr, If, Invoke, Local, Next, Op, Set
@@ -32,9 +32,6 @@ def lower_generate(frame: RuleFrame) -> None:
         raise ValueError(f"rule {frame.name} does not generate")
     b = frame.builder
     at = frame.at("generate")
-    if not any("DELETE" in f.operations for f in frame.rule.match.filters):
-        # A rule that does not ask for deletions makes nothing because of one.
-        b.ret_if(Op("equal", (OPERATION, Const("DELETE"))), Op("o_none"))
     products = b.fresh("L", "products")
     if generate.foreach:
         b.emit(Set(products, Op("new_list"), at))

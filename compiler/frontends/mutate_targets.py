@@ -17,7 +17,7 @@ from typing import Final
 from compiler.frontends.conditions import lower_preconditions
 from compiler.frontends.context import made_map, register
 from compiler.frontends.mutate import Subject, change
-from compiler.frontends.rule import OPERATION, RuleFrame, concat
+from compiler.frontends.rule import RuleFrame, concat
 from compiler.frontends.template import lower_value
 from compiler.ir.build import FunctionBuilder
 from compiler.ir.ops import Call, Choose, Const, Expr, If, Invoke, Load, Op
@@ -36,8 +36,6 @@ def lower_targets(frame: RuleFrame) -> None:
     if mutate is None:
         raise ValueError(f"rule {frame.name} does not mutate")
     b, at = frame.builder, frame.at("mutate", "targets")
-    if not any("DELETE" in f.operations for f in frame.rule.match.filters):
-        b.ret_if(Op("equal", (OPERATION, Const("DELETE"))), Op("o_none"))
     index = b.let(Load((INDEX,)), "V", "index", at)
     with b.nested() as asked:
         specs: Expr = Op("new_list")

@@ -176,7 +176,8 @@ def load_user_info(path: Path | str) -> UserInfo:
         groups=tuple(map(str, _list(user, "groups", str(path)))),
         roles=tuple(map(str, _list(document, "roles", str(path)))),
         cluster_roles=tuple(map(str, _list(document, "clusterRoles", str(path)))),
-        raw=user,
+        # As in the JSON of a request, what is empty is left out.
+        raw={key: value for key, value in user.items() if value},
     )
 
 

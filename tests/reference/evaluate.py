@@ -189,7 +189,8 @@ class _Run:
             if old is not None:
                 request["oldObject"] = old
         if self.user is not None:
-            request["userInfo"] = self.user.get("userInfo") or {}
+            # What is empty of a user is left out of the request's JSON.
+            request["userInfo"] = {k: v for k, v in (self.user.get("userInfo") or {}).items() if v}
             request["roles"] = self.user.get("roles") or []
             request["clusterRoles"] = self.user.get("clusterRoles") or []
         username = (request.get("userInfo") or {}).get("username") or ""
@@ -230,9 +231,11 @@ class _Run:
             return Result(policy["metadata"]["name"], name, status, message, properties=properties, **more)
 
         background = _phase(rule) == "background"
+        if background and subject.operation == "DELETE" and not _lists_delete(rule.get("match")):
+            return
         if background:  # there exceptions go before preconditions
             excepted = exceptions_for(self.exceptions, policy, name, subject, context)
-            if excepted and not self.says_nothing(rule, subject, context):
+            if excepted:
                 yield result("skip", "rule is skipped due to policy exception " + ", ".join(e.key for e in excepted))
                 return
         try:
@@ -249,8 +252,6 @@ class _Run:
             yield result("skip", "; ".join(["preconditions not met", *messages]))
             return
         properties.update(_properties(rule, context))
-        if background and self.says_nothing(rule, subject, context):
-            return
         values = self.world.foreach_values.get((policy["metadata"]["name"], name)) or {}
         if rule.get("generate") is not None:
             try:
@@ -266,15 +267,6 @@ class _Run:
             found = self.outcome(policy, rule, subject, context, values)
             if found is not None:
                 yield result(found[0], found[1], patched=found[2])
-
-    def says_nothing(self, rule: dict[str, Any], subject: Subject, context: Context) -> bool:
-        """A deletion that meets a rule of the background which does not name deletions, and its preconditions."""
-        if subject.operation != "DELETE" or _lists_delete(rule.get("match")):
-            return False
-        try:
-            return holds(rule.get("preconditions"), context)[0]
-        except ConditionError:
-            return False
 
     def outcome(
         self, policy: dict[str, Any], rule: dict[str, Any], subject: Subject, context: Context, values: dict[str, Any]

@@ -29,7 +29,8 @@ def images(resource: dict[str, Any], extractors: list[dict[str, Any]] | None = N
         if not isinstance(spec, dict):
             continue
         for kind in ("initContainers", "containers", "ephemeralContainers"):
-            for i, container in enumerate(spec.get(kind) or []):
+            entries = spec.get(kind)
+            for i, container in enumerate(entries if isinstance(entries, list) else []):
                 if isinstance(container, dict) and isinstance(container.get("image"), str):
                     info = parse(container["image"])
                     info["jsonPointer"] = "/" + "/".join((*path, kind, str(i), "image"))
