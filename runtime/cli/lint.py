@@ -32,7 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "be read. thesmos explain CODE tells more of a code."
     )
     parser.add_argument("policies", nargs="+", metavar="PATH", help="policy files or folders; - reads stdin")
-    parser.add_argument("--format", choices=FORMATS, default="text", help="how to print the findings (default: text)")
+    parser.add_argument(
+        "--format",
+        "--output",
+        dest="format",
+        choices=FORMATS,
+        default="text",
+        help="how to print the findings (default: text)",
+    )
     parser.add_argument("--select", action="append", default=[], metavar="CODE", help="tell only of these")
     parser.add_argument("--ignore", action="append", default=[], metavar="CODE", help="do not tell of these")
     parser.add_argument("--fix", action="store_true", help="rewrite the files where a mend is mechanical")
