@@ -28,6 +28,7 @@ from compiler.ir.build import FALSE, TRUE, FunctionBuilder, any_of, negate
 from compiler.ir.ops import Call, Choose, Const, Do, Each, Expr, If, Invoke, Load, Local, Next, Op, Return, Set, Stmt
 from compiler.schema.model import ForEach
 from vm.host import Status
+from vm.intrinsics.context import mentions
 
 SCOPED: Final = Load(("$scoped",))
 """True in the body of a loop whose element is what patterns look at."""
@@ -98,6 +99,12 @@ def listed(frame: RuleFrame, entry: ForEach, number: int) -> Local:
     frame.scope.functions.append(builder.function())
     gone = made_map({"request": Invoke("loop.without_object", (Load(("request",)),))})
     deleted = Op("equal", (OPERATION, Const("DELETE")))
+    # The value of an entry lasts, so that it must not come from the root that only the list sees.
+    loads = tuple(
+        Do(Op("cell", (), (known.cell,)), at) for known in frame.scope.entries if mentions(entry.query, known.name)
+    )
+    if loads:
+        b.emit(If(deleted, loads, (), at))
     value = Choose(deleted, Op("scoped", (gone,), (builder.name,)), Call(builder.name, ()))
     return b.let(value, "V", "list", at)
 
