@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler.source import Document
+from compiler.source import pointer as pointer_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Layout:
         found, value = self._doc.spans.ranges(pointer), self._at(pointer)
         if found is None or found[0] is None or not isinstance(value, dict) or not value:
             return None
-        first = self._doc.spans.ranges(f"{pointer}/{_token(next(iter(value)))}")
+        first = self._doc.spans.ranges(pointer + pointer_of(next(iter(value))))
         end = self._text.find("\n", found[0][1])
         if first is None or first[0] is None or end < 0 or first[0][0] < end:
             return None
@@ -121,7 +122,3 @@ class Layout:
             else:
                 return None
         return value
-
-
-def _token(key: object) -> str:
-    return str(key).replace("~", "~0").replace("/", "~1")

@@ -16,7 +16,7 @@ from compiler.catalogue import CODES
 from compiler.diagnostics import Reporter
 from compiler.lint.edits import Edit, Layout, apply
 from compiler.schema import read_policies
-from compiler.source import Document, load_documents
+from compiler.source import Document, load_documents, pointer
 from vm.intrinsics.duration import parse_duration
 from vm.intrinsics.wildcard import contains_wildcard
 
@@ -261,7 +261,7 @@ def _conditions(value: Json, at: str) -> Iterator[tuple[dict[str, Json], str]]:
             return
         for key, sub in value.items():
             if key not in ("pattern", "anyPattern", "patchStrategicMerge", "data"):
-                yield from _conditions(sub, f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}")
+                yield from _conditions(sub, at + pointer(key))
     elif type(value) is list:
         for i, sub in enumerate(value):
             yield from _conditions(sub, f"{at}/{i}")
