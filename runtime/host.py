@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from runtime.context.tenancy import admitted
-from vm.host import Execution, HostCall
+from vm.host import Execution, HostCall, Outcome, Status
 from vm.intrinsics.text import json_text
 from vm.values import Err, Value
 
@@ -50,6 +50,11 @@ class Pending(Exception):
         self.calls = calls
 
 
+class TooManyQuestions(Exception):
+    """A request asks more than it may. Code must not meet this as a value: a loop may pass over an element that cannot
+    be evaluated, and a default may stand in for an answer, so that what was never asked would count as fine."""
+
+
 class Host(Protocol):
     def ask(self, call: HostCall) -> Value:
         """The answer to a call, an ``Err`` when there is none. May raise :class:`Pending`."""
@@ -72,7 +77,7 @@ class Table:
         if found is not self:
             return found
         if len(self.answers) + len(self.wanted) >= MAX_QUESTIONS:
-            return Err("host", f"more than {MAX_QUESTIONS} questions to the API server for one request")
+            raise TooManyQuestions(f"more than {MAX_QUESTIONS} questions to the API server for one request")
         if call.kind in TOGETHER:
             self.wanted[_key(call)] = call
             return Err("later", "the answer is not known yet")
@@ -119,6 +124,13 @@ def within(ask: Ask, deadline: float) -> Ask:
 
 def ask(root: dict[str, Any], call: HostCall) -> Value:
     """Puts a call to the host of a root, if the policy may ask that; without a host there is nobody to answer."""
+    try:
+        return _put(root, call)
+    except TooManyQuestions as refusal:
+        return Err("host", str(refusal))
+
+
+def _put(root: dict[str, Any], call: HostCall) -> Value:
     host: Host | None = root.get(KEY)
     if host is None:
         return Err("host", f"{call.kind}: there is no cluster to ask")
@@ -127,13 +139,16 @@ def ask(root: dict[str, Any], call: HostCall) -> Value:
 
 
 def drive(execution: Execution, root: dict[str, Any]) -> Any:
-    """Runs code that may ask to its end."""
+    """Runs code that may ask to its end, which is an error when it asks too much."""
     try:
         call = next(execution)
         while True:
-            call = execution.send(ask(root, call))
+            call = execution.send(_put(root, call))
     except StopIteration as stop:
         return stop.value
+    except TooManyQuestions as refusal:
+        execution.close()
+        return Outcome(Status.ERROR, str(refusal))
 
 
 def _key(call: HostCall) -> tuple[str, str, str | None]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from vm.fuel import SIZED, charge_operands, exhausted, measure, pairs, settle
+from vm.fuel import CHUNK, SIZED, charge_operands, exhausted, measure, pairs, settle
 from vm.host import Execution, HostCall, Meter, OutOfFuel
 from vm.layout import SETTLED, Code, Frame, frames_of
 from vm.values import MISSING, Value
@@ -370,6 +370,7 @@ class _Interpreter:
                     v = pop()
                     if b:
                         measure(v, meter)
+                    meter.charge((len(root) + len(v)) >> CHUNK)
                     frames.append((code, pc, local, stack, loops, cell, root))
                     root = {**root, **v}
                     code = a.code or a.lay_out()

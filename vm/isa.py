@@ -402,7 +402,8 @@ OPS: Final[tuple[Op, ...]] = (
         "scoped",
         (I_.FUNC,),
         "M scoped V",
-        "calls a function without parameters on the root with the fields of a map put over its own; pushes its value",
+        "calls a function without parameters on the root with the fields of a map put over its own, and pushes its"
+        " value; one unit more for each 64 fields of both",
         fuel=4,
         effect=Effect.CELLS,
     ),

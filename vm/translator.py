@@ -480,6 +480,7 @@ class Translator:
                 over = self.atom(self.stack.pop())
                 if i in self.fn.measured:
                     self.line(f"measure({over.text}, meter)")
+                self.line(f"meter.charge((len(root) + len({over.text})) >> {CHUNK})")
                 self.calls.append(a)
                 wait = "yield from " if self.m.functions[a].may_suspend else ""
                 call = f"{wait}f{a}({{**root, **{over.text}}}, meter, cells)"
