@@ -66,7 +66,11 @@ class Egress:
         hosts, networks = set(), list(() if local else NEVER)
         for entry in _texts(block):
             if "/" not in entry:
-                hosts.add(_host(entry))
+                address = literal_address(entry)
+                if address is None:
+                    hosts.add(_host(entry))
+                else:  # a name that resolves to it is blocked too
+                    networks.append(ipaddress.ip_network(address))
                 continue
             try:
                 networks.append(ipaddress.ip_network(entry, strict=False))

@@ -17,6 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 import orjson
 from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
 
 from runtime.context.egress import Egress, literal_address
 from vm.values import Err, Value
@@ -88,7 +89,7 @@ class Services:
             return _failed(entry, f'{method} "{url}": no answer within {self._seconds:g} seconds')
         except (aiohttp.ClientError, OSError, ValueError) as error:
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-            said = str(cause).partition("\n")[0] or type(error).__name__
+            said = str(cause).partition("\n")[0] or "the connection failed"
             return _failed(entry, f'{method} "{url}": {said}')
 
     async def _send(
@@ -106,11 +107,13 @@ class Services:
         connector = aiohttp.TCPConnector(resolver=_Resolver(self._egress), use_dns_cache=False, force_close=True)
         async with aiohttp.ClientSession(connector=connector, trust_env=False, max_field_size=16384) as session:
             for _ in range(_REDIRECTS):
-                refusal = self._egress.refusal(urlsplit(url))
+                # Held against the lists as it is sent: full-width digits of hosts have become plain ones there.
+                sent = URL(url)
+                refusal = self._egress.refusal(urlsplit(str(sent)))
                 if refusal is not None:
                     return Err("host", f'failed to validate URL for APICall {entry}: URL "{url}" is refused: {refusal}')
                 async with session.request(
-                    method, url, headers=headers, data=body, allow_redirects=False, ssl=context or True
+                    method, sent, headers=headers, data=body, allow_redirects=False, ssl=context or True
                 ) as response:
                     target = response.headers.get("Location")
                     if response.status in (301, 302, 303, 307, 308) and target:

@@ -66,6 +66,10 @@ def test_the_block_list() -> None:
     assert egress.refusal(urlsplit("https://127.0.0.1/")) is not None
     assert egress.refusal(urlsplit("https://good.org/")) is None
     assert egress.blocked(ipaddress.ip_address("10.1.2.3"))
+    single = Egress.of(block=["192.0.2.7", "2001:db8::7"])
+    for address in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7"):
+        assert single.blocked(ipaddress.ip_address(address))
+    assert not single.blocked(ipaddress.ip_address("192.0.2.8"))
     for allow, block in ((["api.example.com"], []), ([], ["10.0.0.0/99"])):
         with pytest.raises(EgressError):
             Egress.of(allow, block)
@@ -111,7 +115,17 @@ def test_a_call() -> None:
     assert found == {"method": "POST", "body": {"a": [1]}, "token": None}
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "localhost",
+        "2130706433",
+        "0x7f.1",
+        "\uff11\uff12\uff17.\uff10.\uff10.\uff11",
+        "127\u30020\u30020\u30021",
+    ],
+)
 def test_this_machine_is_not_reached_by_any_name(host: str) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         raise AssertionError("it was reached")
