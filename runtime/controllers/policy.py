@@ -26,6 +26,7 @@ from runtime.k8s.watch import Change
 from runtime.observe.metrics import Metrics
 from runtime.policyset import Mismatches, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
+from vm.code import BACKGROUND_KINDS
 
 if TYPE_CHECKING:
     from compiler.schema.model import Policy
@@ -275,6 +276,8 @@ def watched(entries: Iterable[Entry]) -> list[WatchedPolicy]:
             )
             for policy in good.module.policies
             for rule in policy.rules
+            # No request is answered by a rule of the background: a webhook for it would block requests for nothing.
+            if rule.kind not in BACKGROUND_KINDS
         )
         found.append(
             WatchedPolicy(

@@ -152,6 +152,34 @@ def test_what_the_webhooks_must_watch() -> None:
     run(scenario)
 
 
+GENERATE = """
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: defaults, resourceVersion: "1"}
+spec:
+  rules:
+    - name: quota
+      match: {any: [{resources: {kinds: [Namespace]}}]}
+      generate:
+        apiVersion: v1
+        kind: ConfigMap
+        name: defaults
+        namespace: "{{request.object.metadata.name}}"
+        data: {data: {a: b}}
+"""
+
+
+def test_rules_of_the_background_are_watched_by_no_webhook() -> None:
+    async def scenario(controller: PolicyController, live: Live) -> None:
+        controller.note("added", policy(GENERATE))
+        await controller.round()
+        assert [e.error for e in controller.entries.values()] == [""]
+        (found,) = watched(controller.entries.values())
+        assert found.rules == ()
+
+    run(scenario)
+
+
 def test_a_policy_without_admission_is_loaded_for_no_request() -> None:
     async def scenario(controller: PolicyController, live: Live) -> None:
         controller.note("added", policy(**{"failurePolicy: Ignore": "admission: false"}))
