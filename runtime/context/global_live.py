@@ -7,7 +7,6 @@ Objects of a resource are as old as a burst of requests at most; the answer to a
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -16,14 +15,15 @@ from typing import Any, Final
 from runtime.context.global_entries import GlobalEntry
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.errors import ApiProblem, Unreachable
+from vm.intrinsics.duration import SECOND, parse_duration
 from vm.values import Err, Value
 
 ENTRIES: Final = Resource("kyverno.io", "v2", "globalcontextentries", "GlobalContextEntry", namespaced=False)
 OBJECT_SECONDS: Final = 2.0
 REFRESH_SECONDS: Final = 600.0
 RETRIES: Final = 3
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+MAX_KEPT: Final = 256
+"""Names may be formed from requests, so that nothing else bounds how many there are."""
 
 Call = Callable[[Mapping[str, Any], str], Awaitable[Value]]
 """Answers the API call of an entry: its payload, and the entry's name."""
@@ -44,9 +44,18 @@ class GlobalContext:
         self._kept: dict[str, _Kept] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
+    @property
+    def kept(self) -> int:
+        """How many names are held."""
+        return max(len(self._kept), len(self._locks))
+
     async def read(self, reference: str) -> Value:
         """The data behind ``name`` or ``name.projection``, an ``Err`` when it cannot be had."""
         name, _, projection = reference.partition(".")
+        if len(self._locks) >= MAX_KEPT and name not in self._locks:
+            # Whoever waits for one of these locks keeps it; at worst two ask for the same name.
+            self._kept.clear()
+            self._locks.clear()
         async with self._locks.setdefault(name, asyncio.Lock()):
             kept = self._kept.get(name)
             if kept is None or kept.until < time.monotonic():
@@ -97,7 +106,5 @@ class GlobalContext:
 
 def interval(text: str) -> float:
     """Seconds of a duration as Go writes it; ten minutes for a text that is none."""
-    parts = _PART.findall(text)
-    if not parts or "".join(n + u for n, u in parts) != text:
-        return REFRESH_SECONDS
-    return sum(float(n) * _UNITS[u] for n, u in parts) or REFRESH_SECONDS
+    nanoseconds = parse_duration(text)
+    return nanoseconds / SECOND if nanoseconds is not None and nanoseconds > 0 else REFRESH_SECONDS

@@ -270,5 +270,5 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 def _reason(error: BaseException) -> str:
     if isinstance(error, asyncio.TimeoutError):
         return "no answer in time"
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+    text = str(error).strip()
+    return text.splitlines()[0] if text else "the connection failed"

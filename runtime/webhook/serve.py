@@ -393,10 +393,12 @@ def _timeout(text: str) -> int:
 
 
 def _seconds(text: str) -> float:
-    plain = text.removesuffix("s")
-    if plain.replace(".", "", 1).isdigit() and float(plain) > 0:
-        return float(plain)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds such as 30s")
+    from vm.intrinsics.duration import SECOND, parse_duration
+
+    nanoseconds = parse_duration(text if text[-1:].isalpha() else f"{text}s")
+    if nanoseconds is not None and nanoseconds > 0:
+        return nanoseconds / SECOND
+    raise argparse.ArgumentTypeError(f"{text!r} is no duration such as 30s or 1m")
 
 
 def _bytes(text: str) -> int:
