@@ -88,7 +88,7 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     made: dict[int, list[dict[str, Any]]] = {}
     for result in engine.evaluate(request, "background").results:
         if result.kind == "mutateExisting" and result.product is not None:
-            results += [changed.result for changed in mutate_existing(result, request)]
+            results += [changed.result for changed in mutate_existing(result, request, engine.meter)]
         elif result.kind == "generate" and result.product is not None:
             generation = generate(result, request)
             made[len(results)] = [_unlabelled(m.object) for m in generation.made]

@@ -63,7 +63,7 @@ def removal(engine: Engine, plan: RulePlan, request: Request) -> Removal | None:
     outcome = plan.run(plan.entry, root, Meter(engine.fuel, context_limit=engine.context_limit))
     if outcome.status not in (Status.PASS, Status.ERROR):
         return None
-    if engine.exceptions.holding(plan, request.namespace, root, engine.fuel):
+    if engine.exceptions.holding(plan, request.namespace, root, engine.meter):
         return None
     return _removal(plan, obj, outcome, meta)
 

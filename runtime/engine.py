@@ -130,6 +130,10 @@ class Engine:
         self.registry = registry
         self.own_user = own_user
 
+    def meter(self) -> Meter:
+        """What one run of a rule or an exception may use up."""
+        return Meter(self.fuel, context_limit=self.context_limit)
+
     def evaluate(
         self,
         request: Request,
@@ -185,7 +189,7 @@ class Engine:
         root = request.root
         own = bool(request.rule_values)
         fuel = self.fuel
-        meter = Meter(fuel, context_limit=self.context_limit)
+        meter = self.meter()
         for policy, plans in groups:
             keep = full or policy.emit_warning
             for plan in plans:
@@ -204,15 +208,14 @@ class Engine:
                     continue
                 more: list[Any] = []
                 if plan.exemptions and not _unmet(outcome):
-                    held = self.exceptions.holding(plan, request.namespace, root, fuel)
+                    held = self.exceptions.holding(plan, request.namespace, root, self.meter)
                     excluded = exclusions(held) if "podSecurity" in plan.meta else None
                     if held and excluded is None:
                         results.append(_exempt_result(plan, request, held))
                         continue
                     if excluded and status is _FAIL:
                         more = excluded
-                        again = Meter(fuel, context_limit=self.context_limit)
-                        outcome = plan.run(plan.entry, {**root, EXCLUSIONS: more}, again)
+                        outcome = plan.run(plan.entry, {**root, EXCLUSIONS: more}, self.meter())
                         status = outcome.status
                         if status is _PASS:
                             results.append(_exempt_result(plan, request, held))
@@ -242,7 +245,7 @@ class Engine:
         full: bool,
     ) -> Value:
         patched: Value = None
-        meter = Meter(self.fuel, context_limit=self.context_limit)
+        meter = self.meter()
         for policy, plans in groups:
             for plan in plans:
                 meter.left = self.fuel
@@ -252,7 +255,7 @@ class Engine:
                 if status is _NONE:
                     continue
                 if plan.exemptions and not _unmet(outcome):
-                    held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.fuel)
+                    held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.meter)
                     if held:
                         results.append(_exempt_result(plan, request, held))
                         continue
@@ -268,7 +271,7 @@ class Engine:
         return patched
 
     def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult]) -> None:
-        meter = Meter(self.fuel, context_limit=self.context_limit)
+        meter = self.meter()
         own = bool(self.own_user) and request.username == self.own_user
         for policy, plans in groups:
             for plan in plans:
@@ -280,7 +283,7 @@ class Engine:
                 status = outcome.status
                 if status is _NONE:
                     continue
-                held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.fuel)
+                held = self.exceptions.holding(plan, request.namespace, request.root_of(plan.name), self.meter)
                 if held:
                     results.append(_exempt_result(plan, request, held))
                     continue
@@ -307,7 +310,7 @@ class Engine:
         root = old.root_of(plan.name)
         if excluded:
             root = {**root, EXCLUSIONS: excluded}
-        meter = Meter(self.fuel, context_limit=self.context_limit)
+        meter = self.meter()
         return bool(plan.run(plan.entry, root, meter).status is Status.FAIL)
 
     def _add_images(self, request: Request) -> None:

@@ -6,7 +6,7 @@ count is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,15 +36,15 @@ class ExceptionScope:
         return any(wildcard(pattern, namespace) for pattern in self.namespaces)
 
     def holding(
-        self, plan: RulePlan, request_namespace: str, root: dict[str, Any], fuel: int
+        self, plan: RulePlan, request_namespace: str, root: dict[str, Any], meter: Callable[[], Meter]
     ) -> tuple[ExemptionPlan, ...]:
-        """The exceptions that hold for a rule and a request, in the order of the set."""
+        """The exceptions that hold for a rule and a request, in the order of the set; ``meter`` makes one for each."""
         return tuple(
             e
             for e in plan.exemptions
             if (e.background or not self.background)
             and self.admits(e.namespace, request_namespace)
-            and e.run(e.entry, root, Meter(fuel)) is True
+            and e.run(e.entry, root, meter()) is True
         )
 
 

@@ -9,13 +9,12 @@ answer a list of maps: ``object``, and ``subresource`` where the kind names one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runtime.engine import PASS, WORDS, RuleResult
 from runtime.host import TARGETS, ask
-from runtime.policyset import FUEL
 from runtime.request import Request, split_api_version
 from vm.host import HostCall, Meter, Status
 from vm.intrinsics.labels import selects
@@ -35,11 +34,11 @@ class Changed:
     subresource: str = ""
 
 
-def mutate_existing(result: RuleResult, request: Request, fuel: int = FUEL) -> tuple[Changed, ...]:
+def mutate_existing(result: RuleResult, request: Request, meter: Callable[[], Meter]) -> tuple[Changed, ...]:
     """The targets of a rule that has passed, each with its own result; targets that cannot be found are one error.
 
-    A namespaced policy changes objects of its own namespace and no others, whatever its targets say. May raise what
-    the request's host raises (``runtime.host.Pending``).
+    ``meter`` makes one for each target (``Engine.meter``). A namespaced policy changes objects of its own namespace and
+    no others, whatever its targets say. May raise what the request's host raises (``runtime.host.Pending``).
     """
     if result.plan is None or type(result.product) is not list:
         return ()
@@ -49,7 +48,7 @@ def mutate_existing(result: RuleResult, request: Request, fuel: int = FUEL) -> t
         if type(answer) is Err:
             found.append(Changed(None, replace(result, status=WORDS[Status.ERROR], message=answer.text, product=None)))
             continue
-        found += [_changed(result, request, number, one, fuel) for one in answer]
+        found += [_changed(result, request, number, one, meter()) for one in answer]
     return tuple(found)
 
 
@@ -67,7 +66,7 @@ def _objects(spec: Value, request: Request, result: RuleResult) -> Value:
     return answer if type(answer) in (list, Err) else Err("host", "the targets are no list")
 
 
-def _changed(result: RuleResult, request: Request, number: int, found: Mapping[str, Any], fuel: int) -> Changed:
+def _changed(result: RuleResult, request: Request, number: int, found: Mapping[str, Any], meter: Meter) -> Changed:
     plan, target = result.plan, found["object"]
     if plan is None:
         raise ValueError("a result without its rule")
@@ -79,7 +78,7 @@ def _changed(result: RuleResult, request: Request, number: int, found: Mapping[s
         "$targetKind": [group, version, str(target.get("kind") or ""), subresource],
         "target": target,
     }
-    outcome = plan.run(plan.entry, root, Meter(fuel))
+    outcome = plan.run(plan.entry, root, meter)
     status = WORDS.get(outcome.status, PASS)
     made = replace(result, status=status, message=outcome.message or "", patched=outcome.patched, product=None)
     return Changed(target, made, subresource)

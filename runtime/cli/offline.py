@@ -252,7 +252,7 @@ def evaluate(
             response = engine.evaluate(request, "background", only=[policy])
             plain, made = _objects(request, response.results)
             answers.append(Answer(policy, resource, request.operation, False, plain, current, made))
-            answers += _targets(policy, resource, request, response.results)
+            answers += _targets(engine, policy, resource, request, response.results)
             answers += _removals(engine, policy, resource, request)
         if id(policy) in validating or not {id(policy)} & (mutating | background):
             request = offline_request(current, policy, values, user, operation)
@@ -294,7 +294,7 @@ def _removals(engine: Engine, policy: PolicyInfo, resource: dict[str, Any], requ
 
 
 def _targets(
-    policy: PolicyInfo, resource: dict[str, Any], request: Request, results: Iterable[RuleResult]
+    engine: Engine, policy: PolicyInfo, resource: dict[str, Any], request: Request, results: Iterable[RuleResult]
 ) -> Iterator[Answer]:
     """An answer for each object that rules with targets have changed or tried to."""
     for result in results:
@@ -302,7 +302,7 @@ def _targets(
             continue
         from runtime.mutate_existing import mutate_existing
 
-        for changed in mutate_existing(result, request):
+        for changed in mutate_existing(result, request, engine.meter):
             target = changed.target
             if target is None:
                 yield Answer(policy, resource, request.operation, False, (changed.result,), resource)

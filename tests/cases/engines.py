@@ -85,7 +85,7 @@ def run_product(
     made: dict[str, list[dict[str, Any]]] = {}
     for result in engine.evaluate(request, "background").results:
         if result.kind == "mutateExisting" and result.product is not None:
-            results += [changed.result for changed in mutate_existing(result, request)]
+            results += [changed.result for changed in mutate_existing(result, request, engine.meter)]
         elif result.kind == "generate":
             generation = generate(result, request)
             results.append(generation.result)

@@ -26,6 +26,7 @@ TABLE: Final[tuple[Intrinsic, ...]] = (
         "the value of a context entry of this name, counted against the limit of the context (for good, or while a loop"
         " is at one element)",
         metered=True,
+        pure=False,  # adds to what the context of the rule comes to
     ),
     Intrinsic(
         "ctx.again",

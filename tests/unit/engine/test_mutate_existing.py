@@ -55,7 +55,7 @@ def changes(rules: str, host: Host | None = None, **of_policy: Any) -> tuple[Cha
     request.root[KEY] = host or Offline(targets=GIVEN)
     found: tuple[Changed, ...] = ()
     for result in engine.evaluate(request, "background").results:
-        found += mutate_existing(result, request)
+        found += mutate_existing(result, request, engine.meter)
     assert engine.policies.mismatches.count == 0
     return found
 
@@ -163,3 +163,20 @@ def test_a_delete_sets_off_rules_that_ask_for_it() -> None:
         request = create(pod(), operation="DELETE")
         request.root[KEY] = Offline(targets=GIVEN)
         assert len(engine.evaluate(request, "background").results) == count
+
+
+def test_the_context_of_a_target_has_the_engines_limit() -> None:
+    targets = """
+        - apiVersion: apps/v1
+          kind: Deployment
+          name: web
+          namespace: prod
+          context: [{name: note, variable: {value: "0123456789012345678901234567890123456789"}}]
+          preconditions: {all: [{key: "{{ note }}", operator: NotEquals, value: ""}]}"""
+    for limit, status in ((1000, "pass"), (20, "error")):
+        engine = Engine(policy_set(policy(rules=rule(targets)), tier="check"), context_limit=limit)
+        request = create(pod(namespace="prod"))
+        request.root[KEY] = Offline(targets=GIVEN)
+        (result,) = engine.evaluate(request, "background").results
+        (changed,) = mutate_existing(result, request, engine.meter)
+        assert changed.result.status == status, changed.result.message
