@@ -14,6 +14,7 @@ import orjson
 
 from compiler.textmap import text_offsets
 from compiler.yaml_events import MAX_DEPTH, Builder, Node, SourceError, Span, Text, type_name
+from vm.patch.diff import escape
 
 if TYPE_CHECKING:
     from compiler.diagnostics import Reporter
@@ -111,7 +112,7 @@ class Document:
 
 def pointer(*steps: str | int) -> str:
     """An RFC 6901 pointer of its steps."""
-    return "".join("/" + str(s).replace("~", "~0").replace("/", "~1") for s in steps)
+    return "".join("/" + escape(str(s)) for s in steps)
 
 
 def load_documents(text: str, origin: str, reporter: Reporter) -> list[Document]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any
 
@@ -23,6 +23,15 @@ class Counterexample(AssertionError):
 
 class Skipped(Exception):
     """A target cannot run here; the text says why."""
+
+
+def numbers(seconds: float, seed: int) -> Iterator[int]:
+    """Numbers that cases are made of, until the time is over."""
+    end = monotonic() + seconds
+    number = seed * 1_000_003
+    while monotonic() < end:
+        number += 1
+        yield number
 
 
 def explore(

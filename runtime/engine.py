@@ -193,6 +193,7 @@ class Engine:
         for policy, plans in groups:
             keep = full or policy.emit_warning
             for plan in plans:
+                # Meter.begin, written out: this loop is what every request waits for.
                 meter.left = fuel
                 meter.context = 0
                 meter.noted = None
@@ -248,8 +249,7 @@ class Engine:
         meter = self.meter()
         for policy, plans in groups:
             for plan in plans:
-                meter.left = self.fuel
-                meter.context = 0
+                meter.begin()
                 outcome = plan.run(plan.entry, request.root_of(plan.name), meter)
                 status = outcome.status
                 if status is _NONE:
@@ -277,8 +277,7 @@ class Engine:
             for plan in plans:
                 if own and plan.meta.get("skipBackgroundRequests") is not False:
                     continue
-                meter.left = self.fuel
-                meter.context = 0
+                meter.begin()
                 outcome = plan.run(plan.entry, request.root_of(plan.name), meter)
                 status = outcome.status
                 if status is _NONE:

@@ -18,6 +18,7 @@ from vm.host import Imports, Outcome, Status
 from vm.intrinsics.match import namespace_of
 from vm.intrinsics.pattern_why import bare, decided
 from vm.intrinsics.wildcard import match as wildcard
+from vm.patch.diff import escape
 from vm.trace import Event
 from vm.values import MISSING, Err, Value
 
@@ -337,7 +338,7 @@ class _Reader:
                 node = node[int(step)]
             if key is None:
                 break
-            pointer = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            pointer = f"{pointer}/{escape(key)}"
         return place_of(document, pointer)
 
 

@@ -16,6 +16,7 @@ from runtime.policyset import FUEL, Mismatches, PolicySet, RulePlan, Run
 from vm.bundle import read_bundle
 from vm.code import Module
 from vm.host import Imports, Meter
+from vm.patch.diff import escape
 from vm.trace import Event, traced
 from vm.verify import verify
 
@@ -181,7 +182,7 @@ def _pointers(documents: Iterable[Document]) -> dict[tuple[str, int, int], str]:
             if len(pointer) >= len(found.get(key, "")):
                 found[key] = pointer
             if type(value) is dict:
-                todo += [(f"{pointer}/{k.replace('~', '~0').replace('/', '~1')}", v) for k, v in value.items()]
+                todo += [(f"{pointer}/{escape(k)}", v) for k, v in value.items()]
             elif type(value) is list:
                 todo += [(f"{pointer}/{i}", v) for i, v in enumerate(value)]
     return found

@@ -114,6 +114,12 @@ class Meter:
         self.noted: tuple[str, dict[str, str]] | None = None
         """The rule that last had properties for reports, and these properties."""
 
+    def begin(self) -> None:
+        """A rule begins: it has all the fuel, no context yet, and nothing noted for its report."""
+        self.left = self.limit
+        self.context = 0
+        self.noted = None
+
     def charge(self, n: int) -> None:
         self.left -= n
         if self.left < 0:

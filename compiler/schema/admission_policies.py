@@ -34,7 +34,7 @@ from compiler.schema.model import (
     Rule,
     Validate,
 )
-from compiler.source import Document, type_name
+from compiler.source import Document, pointer, type_name
 
 Json: TypeAlias = Any
 
@@ -122,16 +122,16 @@ def _check_shape(doc: Document, value: Json, expected: Type, at: str, reporter: 
             fields = schemas.fields(name) or {}
             for key, part in value.items():
                 if key in fields:
-                    _check_shape(doc, part, fields[key], f"{at}/{_escaped(key)}", reporter)
+                    _check_shape(doc, part, fields[key], f"{at}{pointer(key)}", reporter)
                 elif not inner.open:
                     close = get_close_matches(key, fields, 1)
                     mend = f'did you mean "{close[0]}"?' if close else ""
-                    span = doc.spans.key_span(f"{at}/{_escaped(key)}")
+                    span = doc.spans.key_span(f"{at}{pointer(key)}")
                     reporter.error("T0201", span, f'unknown field "{key}"', ", ".join(sorted(fields)[:8]), mend)
                 allowed = schemas.enum(name, key)
                 if allowed is not None and type(part) is str and part not in allowed:
                     reporter.error(
-                        "T0204", doc.spans.span(f"{at}/{_escaped(key)}"), f'"{part}" is no {key}', " or ".join(allowed)
+                        "T0204", doc.spans.span(f"{at}{pointer(key)}"), f'"{part}" is no {key}', " or ".join(allowed)
                     )
             for key in sorted(schemas.required(name) - {k for k, v in value.items() if v is not None}):
                 if key not in _OPTIONAL:
@@ -148,7 +148,7 @@ def _check_shape(doc: Document, value: Json, expected: Type, at: str, reporter: 
                 _wrong(doc, value, "a map", at, reporter)
                 return
             for key, part in value.items():
-                _check_shape(doc, part, item, f"{at}/{_escaped(key)}", reporter)
+                _check_shape(doc, part, item, f"{at}{pointer(key)}", reporter)
         case _ if str(getattr(inner, "name", "")) in _SCALARS and type(value) not in _SCALARS[inner.name]:  # type: ignore[union-attr]
             _wrong(doc, value, _WORDS[inner.name], at, reporter)  # type: ignore[union-attr]
 
@@ -166,10 +166,6 @@ def _entry_name(at: str) -> str:
     """How an object at a place is called: ``validations[0]``, ``spec``."""
     parent, _, last = at.rpartition("/")
     return f"{parent.rpartition('/')[2]}[{last}]" if last.isdecimal() else last or "the document"
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 class _Reader:

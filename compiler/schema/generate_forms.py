@@ -297,7 +297,7 @@ class _Checker:
         match = self._rule.get("match") or {}
         filters = [match, *(match.get("any") or ()), *(match.get("all") or ())]
         kinds = [k for f in filters for k in (f.get("resources") or {}).get("kinds") or ()]
-        if kind not in {(parse_kind(k).kind if parse_kind(k) else k) for k in kinds}:  # type: ignore[union-attr]
+        if kind not in {key.kind if (key := parse_kind(k)) is not None else k for k in kinds}:
             return
         name, namespace = (_SELF.match(str(target.get(key) or "").strip()) for key in ("name", "namespace"))
         if name and name[1] == "name" and (not target.get("namespace") or (namespace and namespace[1] == "namespace")):

@@ -46,10 +46,7 @@ def check(doc: Document, loops: list[dict[str, Json]], at: str, reporter: Report
             reporter.warning("T1304", where, "elementScope is for patterns", "", help)
         _parts(doc, loop, place, reporter)
         inner: list[dict[str, Json]] = loop.get("foreach") or []
-        before = reporter.errors
-        for n, entry in enumerate(inner):
-            structural.check_part(doc, entry, "ValidateLoop", f"{place}/foreach/{n}", "the loop", reporter)
-        if reporter.errors == before:
+        if structural.check_parts(doc, inner, "ValidateLoop", f"{place}/foreach", "the loop", reporter):
             check(doc, inner, f"{place}/foreach", reporter, depth + 1)
 
 

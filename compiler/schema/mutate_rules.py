@@ -66,10 +66,7 @@ def _loops(doc: Document, loops: list[dict[str, Json]], at: str, reporter: Repor
             patch_rules.check(doc, text, f"{place}/patchesJson6902", reporter, in_loop=True)
             _removals(doc, loop, place, reporter)
         inner: list[dict[str, Json]] = loop.get("foreach") or []
-        before = reporter.errors
-        for n, entry in enumerate(inner):
-            structural.check_part(doc, entry, "MutateLoop", f"{place}/foreach/{n}", "the loop", reporter)
-        if reporter.errors == before:
+        if structural.check_parts(doc, inner, "MutateLoop", f"{place}/foreach", "the loop", reporter):
             _loops(doc, inner, f"{place}/foreach", reporter, depth + 1)
 
 

@@ -95,6 +95,14 @@ def check_part(doc: Document, value: Any, definition: str, at: str, name: str, r
     _Checker(doc, load().definitions, reporter).walk(value, schema, at, name)
 
 
+def check_parts(doc: Document, values: list[Any], definition: str, at: str, name: str, reporter: Reporter) -> bool:
+    """Checks each part of a list (:func:`check_part`); whether all of them are what their schema says."""
+    before = reporter.errors
+    for n, value in enumerate(values):
+        check_part(doc, value, definition, f"{at}/{n}", name, reporter)
+    return reporter.errors == before
+
+
 class _Checker:
     __slots__ = ("_definitions", "_doc", "_reporter")
 

@@ -27,6 +27,7 @@ OPERATORS: Final = (
     "LessThan",
     "LessThanOrEquals",
     "DurationGreaterThan",
+    "DurationLessThan",
 )
 _ANCHORS: Final = ("(", "=(", "X(", "<(", "^(")
 _TERMS: Final = (

@@ -9,24 +9,9 @@ from hypothesis import strategies as st
 
 from fuzz.gen import jmes, pattern
 from fuzz.gen import resource as res
+from fuzz.gen.maker import OPERATORS
 
 KINDS = ("Pod", "Deployment", "CronJob", "ConfigMap", "Namespace", "v1/Pod", "apps/v1/Deployment", "*/Pod")
-OPERATORS = (
-    "Equals",
-    "NotEquals",
-    "AnyIn",
-    "AllIn",
-    "AnyNotIn",
-    "AllNotIn",
-    "In",
-    "NotIn",
-    "GreaterThan",
-    "GreaterThanOrEquals",
-    "LessThan",
-    "LessThanOrEquals",
-    "DurationGreaterThan",
-    "DurationLessThan",
-)
 
 _globs = st.sampled_from(("*", "?*", "team-*", "we?", "default", "web", "kube-*"))
 

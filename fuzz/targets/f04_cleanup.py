@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from random import Random
-from time import monotonic
 from typing import Any, Final
 
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, numbers
 from fuzz.gen.rules import Rules
 from fuzz.pairs import OUTSIDE, WORLD
 from runtime.cleanup import removal
@@ -25,11 +24,8 @@ PROPERTY: Final = "removed(cleanup policy, object) = reference(cleanup policy, o
 
 
 def run(seconds: float, seed: int) -> int:
-    end = monotonic() + seconds
-    number = seed * 1_000_003
     count = 0
-    while monotonic() < end:
-        number += 1
+    for number in numbers(seconds, seed):
         maker = Rules(Random(number))
         about = maker.pod()
         policy = maker.cleanup_policy(about)

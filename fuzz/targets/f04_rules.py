@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from random import Random
-from time import monotonic
 from typing import Any, Final
 
 from compiler.dynamic import search
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, numbers
 from fuzz.gen.maker import Maker
 from fuzz.gen.rules import case
 from fuzz.pairs import Difference, differences, ready, reduced, told
@@ -28,11 +27,8 @@ _RESOURCES: Final = 4
 
 
 def run(seconds: float, seed: int) -> int:
-    end = monotonic() + seconds
-    number = seed * 1_000_003
     count = 0
-    while monotonic() < end:
-        number += 1
+    for number in numbers(seconds, seed):
         made = case(number, resources=_RESOURCES)
         compiled = ready(made)
         if compiled is None:

@@ -7,10 +7,9 @@ from __future__ import annotations
 import asyncio
 import json
 from random import Random
-from time import monotonic
 from typing import Final
 
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, numbers
 from fuzz.gen.rules import Case, case
 from fuzz.pairs import OUTSIDE, by_product, ready
 from runtime.cli.offline import Offline
@@ -54,11 +53,8 @@ class _GivingUp:
 
 
 def run(seconds: float, seed: int) -> int:
-    end = monotonic() + seconds
-    number = seed * 1_000_003
     count = 0
-    while monotonic() < end:
-        number += 1
+    for number in numbers(seconds, seed):
         made = case(number, resources=2)
         compiled = ready(made, _TIERS)
         if compiled is None:

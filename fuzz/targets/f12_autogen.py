@@ -6,10 +6,9 @@ import copy
 import json
 import re
 from dataclasses import replace
-from time import monotonic
 from typing import Any, Final
 
-from fuzz.explore import Counterexample
+from fuzz.explore import Counterexample, numbers
 from fuzz.gen.rules import Case, case
 from fuzz.pairs import by_product, ready
 from tests.reference.evaluate import Result
@@ -23,11 +22,8 @@ _ENGINES: Final = ("O2", "tier 2")
 
 
 def run(seconds: float, seed: int) -> int:
-    end = monotonic() + seconds
-    number = seed * 1_000_003
     count = 0
-    while monotonic() < end:
-        number += 1
+    for number in numbers(seconds, seed):
         made = case(number, resources=2)
         if made.operation != "CREATE" or len(made.documents) > 1 or not _comparable(made):
             continue

@@ -20,6 +20,7 @@ from compiler.frontends.template.scope import Scope
 from compiler.frontends.template.split import LONGEST_KEPT, Variable, has_variables, open_braces, split
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
+from compiler.source import pointer as pointer_of
 from grammar.errors import SyntaxProblem
 from vm.intrinsics.context import mentions
 
@@ -255,7 +256,7 @@ class _Value:
     def _map(self, value: dict[str, Any], path: str, pointer: str) -> ir.Expr:
         entries: list[tuple[ir.Expr, ir.Expr]] = []
         for k, x in value.items():
-            at = f"{pointer}/{references.pointer_token(k)}"
+            at = f"{pointer}{pointer_of(k)}"
             low = self.text(k, path, at)
             key = low.expr
             if not isinstance(key, ir.Const):

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from compiler.source import pointer as pointer_of
 from vm.intrinsics.text import go_float
 
 _REFERENCE: Final = re.compile(r"^\$\(.[^ ]*\)|[^\\]\$\(.[^ ]*\)")
@@ -68,7 +69,7 @@ class _Resolver:
     def value(self, value: Any, path: str, pointer: str) -> Any:
         if isinstance(value, dict):
             return {
-                self._text(k, path, pointer): self.value(x, f"{path}/{escape_key(k)}", f"{pointer}/{pointer_token(k)}")
+                self._text(k, path, pointer): self.value(x, f"{path}/{escape_key(k)}", f"{pointer}{pointer_of(k)}")
                 for k, x in value.items()
             }
         if isinstance(value, list):
@@ -114,11 +115,6 @@ class _Resolver:
 def escape_key(key: str) -> str:
     """A key as a part of a document path."""
     return key.replace("/", "\\/")
-
-
-def pointer_token(key: str) -> str:
-    """A key as a part of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1")
 
 
 def _plain(path: str) -> str:
