@@ -12,7 +12,6 @@ import struct
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cmp_to_key
-from itertools import pairwise
 from typing import Any
 
 import re2
@@ -446,12 +445,15 @@ _ORDERED = frozenset({"int", "uint", "double", "bool", "string", "bytes", "times
 
 
 def is_sorted(a: V) -> V:
-    """Whether no element is less than the one before it; what has no order among itself is not less (Kubernetes)."""
+    """Whether no element is less than the one before it; what has no order among itself is not less (Kubernetes). What
+    stands behind the first that is less is not looked at."""
     found = items(a)
-    for x in found:
+    for i, x in enumerate(found):
         if x[0] not in _ORDERED:
             raise no_overload()
-    return ("bool", not any(_less(y, x) for x, y in pairwise(found)))
+        if i and _less(x, found[i - 1]):
+            return ("bool", False)
+    return ("bool", True)
 
 
 def _less(x: V, y: V) -> bool:
