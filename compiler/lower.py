@@ -29,6 +29,7 @@ of a rule               meaning
 ``skipBackgroundRequests``  false: requests of Thesmos itself set off the rule too
 ``reportProperties``    map of texts, variables not put in
 ``pointer``             place of the rule in the document
+``namespaceLabels``     true: its match or exclude looks at the labels of the namespace
 ``params``              parameters of a CEL rule: ``{apiVersion, kind, name?, namespace?, selector?, required?,
                         listed?}``; of a policy of the API server also ``onError``, ``fail`` or ``ignore``
 ``cel``                 true: the code is that of CEL expressions, whose cost has limits of its own
@@ -223,6 +224,8 @@ def _selector(kind: str) -> list[str]:
 
 def _rule_meta(rule: Rule) -> dict[str, Any]:
     meta: dict[str, Any] = {"origin": rule.origin, "pointer": rule.pointer}
+    if reads_namespace_labels(rule):
+        meta["namespaceLabels"] = True
     if rule.validate is not None:
         if rule.validate.failure_action is not None:
             meta["failureAction"] = rule.validate.failure_action

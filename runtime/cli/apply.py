@@ -122,6 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from runtime.cli.apply_output import Counts, Writer, show
+    from runtime.cli.namespaces import unlabelled
     from runtime.cli.offline import evaluate
     from runtime.cli.progress import progress
     from runtime.cli.supplies import of_flags
@@ -165,6 +166,10 @@ def run(args: argparse.Namespace) -> int:
         explainer = Explainer(args)
     with of_flags(args, resources, policies.entries) as outside:
         values = replace(values, outside=outside, sources=tuple(resources))
+        if outside.objects is not None:
+            values = values.with_namespaces(outside.objects.all())
+        for remark in unlabelled(policies.loaded, resources, values):
+            print(f"warning: {remark}", file=sys.stderr)
         for resource in progress(resources, "resources"):
             found = evaluate(policies.loaded, resource, values=values, user=user)
             answers += found

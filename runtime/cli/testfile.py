@@ -21,6 +21,7 @@ from runtime.cli.files import (
     with_namespace,
     without_duplicates,
 )
+from runtime.cli.namespaces import unlabelled
 from runtime.cli.offline import MACHINE, Answer, Backend, Policies
 from runtime.cli.problem import Problem
 from runtime.cli.supplies import of_test
@@ -204,6 +205,8 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
     values = _values(document).with_objects(resources, params)
     copied = read_resources(dict.fromkeys(folder / e.source for e in document.entries if e.source))
     sources = tuple(without_duplicates([*copied, *resources])[0])
+    if outside.objects is not None:
+        values = values.with_namespaces(outside.objects.all())
     values = replace(values, outside=outside, targets=tuple(without_duplicates(targets)[0]), sources=sources)
     operations = {e.operation for e in document.entries if e.operation}
     default = operation_of(values.everywhere)
@@ -212,7 +215,9 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
         for resource in resources:
             answers += backend.evaluate(policies, resource, values, user, operation)
     checks = tuple(compare(document, policies, answers, [*resources, *targets], default))
-    warnings = tuple(f"{document.path}: resource {name} is given twice, the first one counts" for name in dropped)
+    remarks = [f"resource {name} is given twice, the first one counts" for name in dropped]
+    remarks += unlabelled(policies.loaded, resources, values)
+    warnings = tuple(f"{document.path}: {remark}" for remark in remarks)
     return TestRun(document, policies, tuple(answers), checks, warnings)
 
 

@@ -62,13 +62,17 @@ class Values:
     sources: tuple[Mapping[str, Any], ...] = ()
 
     def with_objects(self, resources: Iterable[Mapping[str, Any]], params: Iterable[Mapping[str, Any]]) -> Values:
-        """With parameters for CEL rules, and with the Namespaces among the resources that no file tells of."""
+        """With parameters for CEL rules, and with the Namespaces among the resources."""
+        return replace(self.with_namespaces(resources), params=(*self.params, *params))
+
+    def with_namespaces(self, objects: Iterable[Mapping[str, Any]]) -> Values:
+        """With the Namespaces among given objects that no values file and no object before tells of."""
         found = {
-            str((r.get("metadata") or {}).get("name")): r
-            for r in resources
-            if (r.get("apiVersion"), r.get("kind")) == ("v1", "Namespace")
+            str((o.get("metadata") or {}).get("name")): o
+            for o in objects
+            if (o.get("apiVersion"), o.get("kind")) == ("v1", "Namespace")
         }
-        return replace(self, namespaces={**found, **self.namespaces}, params=(*self.params, *params))
+        return replace(self, namespaces={**found, **self.namespaces})
 
     def variables(self, policy: str, resource: str) -> dict[str, Any]:
         """What holds for a policy and a resource name, later ones first: ``--set``, the pair's own, the global ones."""
@@ -91,8 +95,12 @@ class Values:
         return (policy, resource) in self.resources
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
-        """Labels of a namespace, None when nothing is known of it."""
-        return self.namespace_labels.get(namespace)
+        """Labels of a namespace, those of a values file before those of an object; None when nothing is known of it."""
+        known = self.namespace_labels.get(namespace)
+        if known is not None or namespace not in self.namespaces:
+            return known
+        labels = (self.namespaces[namespace].get("metadata") or {}).get("labels")
+        return {str(k): str(v) for k, v in labels.items()} if type(labels) is dict else {}
 
 
 NO_VALUES: Final = Values()
