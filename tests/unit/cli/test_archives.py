@@ -77,6 +77,16 @@ def test_what_unpacks_to_too_much_is_a_problem(tmp_path: Path, monkeypatch: pyte
         read_resources([path])
 
 
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT])
+def test_what_stands_in_headers_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: int) -> None:
+    monkeypatch.setattr(archives, "MAX_BYTES", 64 * 1024)
+    path = tmp_path / "all.tar.gz"
+    with tarfile.open(path, "w:gz", format=form) as archive:
+        archive.addfile(tarfile.TarInfo("n" * 1_000_000))
+    with pytest.raises(Problem, match="unpacks to more than"):
+        read_resources([path])
+
+
 def test_an_archive_without_files_to_read_is_a_problem(tmp_path: Path) -> None:
     path = packed(tmp_path / "all.tar.gz", **{"README.md": "#"})
     with pytest.raises(Problem, match=r"the archive holds no \.yaml"):
