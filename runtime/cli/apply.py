@@ -180,6 +180,8 @@ def run(args: argparse.Namespace) -> int:
                     writer.mutation(answer, stdin=args.stdin)
                 if answer.made and not quiet:
                     writer.generated(answer, stdin=args.stdin)
+    for remark in outside.lacking:
+        print(f"warning: {remark}", file=sys.stderr)
     counts = Counts()
     for answer in answers:
         for result in answer.results:

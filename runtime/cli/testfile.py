@@ -216,7 +216,7 @@ def run_test(document: TestDocument, backend: Backend = MACHINE) -> TestRun:
             answers += backend.evaluate(policies, resource, values, user, operation)
     checks = tuple(compare(document, policies, answers, [*resources, *targets], default))
     remarks = [f"resource {name} is given twice, the first one counts" for name in dropped]
-    remarks += unlabelled(policies.loaded, resources, values)
+    remarks += [*unlabelled(policies.loaded, resources, values), *outside.lacking]
     warnings = tuple(f"{document.path}: {remark}" for remark in remarks)
     return TestRun(document, policies, tuple(answers), checks, warnings)
 

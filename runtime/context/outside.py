@@ -8,7 +8,7 @@ words of a missing key that names the entry; the code of the entry makes it an e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +45,8 @@ class Outside:
     images: Mapping[str, Any] | None = None
     recording: Recording | None = None
     live: Callable[[HostCall], Value] | None = None
+    lacking: dict[str, None] = field(default_factory=dict, compare=False)
+    """What was asked for and nobody supplied, a text for each, in order: the error itself says but the entry's name."""
 
     def answer(self, call: HostCall) -> Value:
         """The answer to the call of a context entry; ``Err unsupplied`` when nobody supplied one."""
@@ -53,7 +55,10 @@ class Outside:
             found = self.recording.find(call)
         if found is MISSING and self.live is not None:
             found = self.live(call)
-        return unsupplied(call) if found is MISSING else found
+        if found is MISSING:
+            self.lacking[_lacking(call)] = None
+            return unsupplied(call)
+        return found
 
     def _given(self, call: HostCall) -> Value:
         payload = call.payload
@@ -113,6 +118,26 @@ def _mocked(response: Response, api: bool) -> Value:
 def config_map_value(obj: Mapping[str, Any]) -> dict[str, Any]:
     """What a ``configMap`` entry sees of the object."""
     return {"data": obj.get("data") or None, "metadata": obj.get("metadata") or {}}
+
+
+def _lacking(call: HostCall) -> str:
+    payload = call.payload
+    service = payload.get("service")
+    match call.kind:
+        case "configmap":
+            wanted = f"the ConfigMap {payload['namespace'] or 'default'}/{payload['name']}"
+        case "apicall":
+            url = service.get("url") if type(service) is dict else payload.get("urlPath")
+            wanted = f"{payload.get('method') or 'GET'} {url}"
+        case "globalcontext":
+            wanted = f"the global context entry {payload.get('name')}"
+        case _:
+            wanted = f"the image {payload.get('reference')}"
+    entry = asker(call, "entry")
+    return (
+        f"nobody supplied {wanted}, which the context entry {entry} of rule {asker(call, 'rule')} asks for:"
+        f" give a value {entry} in a values file, or objects of the cluster"
+    )
 
 
 def unsupplied(call: HostCall) -> Err:
