@@ -6,18 +6,16 @@ here but the walk of a pattern once more, which notes where in the pattern it en
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from runtime.explanation_words import attribute, changes, dotted, expands, relative, shown_key
 from runtime.policyset import RulePlan
 from runtime.tracing import Place, Ran, Unit, place_of, value_at
 from vm.host import Imports, Outcome, Status
-from vm.intrinsics.match import namespace_of
-from vm.intrinsics.pattern_why import bare, decided
-from vm.intrinsics.wildcard import match as wildcard
+from vm.intrinsics.pattern_why import decided
 from vm.patch.diff import escape
 from vm.trace import Event
 from vm.values import MISSING, Err, Value
@@ -30,7 +28,6 @@ _AUTOGEN: Final = (
     ("autogen-cronjob-", ("spec", "jobTemplate", "spec", "template")),
     ("autogen-", ("spec", "template")),
 )
-_MOST_CHANGES: Final = 20
 _OWN_NAMESPACE: Final = "a policy in a namespace is for the objects of that namespace"
 _EXPRESSION: Final = re.compile(r"/(?:expression|celPreconditions/\d+/expression|matchConditions/\d+/expression)$")
 
@@ -183,7 +180,7 @@ class _Reader:
 
     def reason(self, status: Status, answer: Any, at: Place | None, ends: Sequence[tuple[_Scope, Any]]) -> str:
         if status is Status.PASS and self.plan.kind in ("mutate", "mutateExisting"):
-            return "; ".join(_changes(self.ran.root.get(_SUBJECT[self.plan.kind]), answer.patched))
+            return "; ".join(changes(self.ran.root.get(_SUBJECT[self.plan.kind]), answer.patched))
         if status is Status.PASS and self.plan.kind == "generate" and type(answer.patched) is list:
             return "makes " + ", ".join(_named(made) for made in answer.patched)
         if ends:
@@ -203,8 +200,8 @@ class _Reader:
         for e in scope.events:
             if e.kind == "invoke" and e.name.startswith("match.") and e.name != "match.describe":
                 place = self.place(e)
-                part = "exclude" if place is not None and "/exclude" in _relative(place.pointer, self.base) else "match"
-                found, wanted = _attribute(e)
+                part = "exclude" if place is not None and "/exclude" in relative(place.pointer, self.base) else "match"
+                found, wanted = attribute(e)
                 clause = self.clause(place)
                 if place is not None and not place.pointer:
                     # A policy of the API server is bound by another document, whose places its code does not have.
@@ -235,9 +232,9 @@ class _Reader:
                 given = operands.get(at, ())
                 key = given[0] if given else written.get("key", MISSING)
                 value = given[1] if len(given) == 2 else written.get("value", MISSING)
-                part = "precondition" if "/preconditions" in _relative(at, self.base) else "condition"
+                part = "precondition" if "/preconditions" in relative(at, self.base) else "condition"
                 operator = str(written.get("operator", ""))
-                note = _shown_key(written.get("key"))
+                note = shown_key(written.get("key"))
                 steps.append(Step(part, self.clause(place), e.value, place, key, value, operator, note=note))
         return steps
 
@@ -281,7 +278,7 @@ class _Reader:
         if e.name.startswith("patch.") and e.name != "patch.diff":
             if type(e.value) is Err:
                 return Step("patch", self.clause(place), False, place, path=e.value.path, note=e.value.text)
-            return Step("patch", self.clause(place), True, place, note="; ".join(_changes(e.operands[0], e.value)))
+            return Step("patch", self.clause(place), True, place, note="; ".join(changes(e.operands[0], e.value)))
         return None
 
     def cell(self, e: Event) -> Step:
@@ -300,9 +297,9 @@ class _Reader:
     def element(self, inner: _Scope) -> tuple[str, Place | None]:
         first = next((p for e in inner.events if (p := self.place(e)) is not None), None)
         name = f"element {inner.over['elementIndex']}"
-        if first is not None and (loop := re.match(r".*?/foreach/\d+", _relative(first.pointer, self.base))):
-            loops = re.findall(r"/foreach/\d+", _relative(first.pointer, self.base))
-            name = f"{_dotted(loop.group())} {name}" if len(loops) == 1 else f"{_dotted(loops[-1])} {name}"
+        if first is not None and (loop := re.match(r".*?/foreach/\d+", relative(first.pointer, self.base))):
+            loops = re.findall(r"/foreach/\d+", relative(first.pointer, self.base))
+            name = f"{dotted(loop.group())} {name}" if len(loops) == 1 else f"{dotted(loops[-1])} {name}"
         return name, first
 
     # places
@@ -312,7 +309,7 @@ class _Reader:
 
     def clause(self, place: Place | None) -> str:
         """The name of a place within its rule: ``match.any[0].resources.kinds``."""
-        return "" if place is None else _dotted(_relative(place.pointer, self.base))
+        return "" if place is None else dotted(relative(place.pointer, self.base))
 
     def written(self, pointer: str, file: str) -> Any:
         return self.unit.written(pointer, file)
@@ -331,7 +328,7 @@ class _Reader:
         for step in steps:
             key: str | None = None
             if type(node) is dict:
-                key = step if step in node else next((k for k in node if _expands(k, step)), None)
+                key = step if step in node else next((k for k in node if expands(k, step)), None)
                 node = node.get(key) if key is not None else None
             elif type(node) is list and step.isdecimal() and int(step) < len(node):
                 key = step
@@ -412,52 +409,6 @@ def _mode(step: Step) -> str:
     return (found.group(1) or "all") if found is not None else "all"
 
 
-def _attribute(e: Event) -> tuple[Value, Value]:
-    """What a test of a filter looked at, and what it asked for, as a policy would write it."""
-    first, wanted = e.operands[0], e.operands[-1]
-    metadata = first.get("metadata") if type(first) is dict else None
-    metadata = metadata if type(metadata) is dict else {}
-    match e.name.partition(".")[2]:
-        case "kinds":
-            return _kind(first), [_kind(w) for w in wanted] if type(wanted) is list else wanted
-        case "names":
-            return metadata.get("name") or metadata.get("generateName") or "", wanted
-        case "namespaces":
-            return namespace_of(first), wanted
-        case "annotations":
-            return metadata.get("annotations") or {}, wanted
-        case "selector":
-            return metadata.get("labels") or {}, wanted
-        case "namespace_selector" | "own_namespace_selector":
-            return e.operands[1] if e.operands[1] is not None else {}, wanted
-        case "groups" | "plurals":
-            return _kind(first), wanted
-        case "subjects":
-            user = first if type(first) is dict else {}
-            named = {k: user[k] for k in ("username", "groups") if k in user}
-            return named, [_subject(s) for s in wanted] if type(wanted) is list else wanted
-    return first, wanted
-
-
-def _kind(parts: Any) -> str:
-    if type(parts) is not list or len(parts) != 4:
-        return str(parts)
-    group, version, kind, sub = map(str, parts)
-    text = "/".join(part for part in (group, version, kind, sub) if part)
-    return text.removeprefix("*/*/").removeprefix("*/") if "*" in (group, version) else text
-
-
-def _subject(subject: Any) -> str:
-    if type(subject) is not list or len(subject) != 3:
-        return str(subject)
-    kind, name, namespace = map(str, subject)
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-
-
-def _shown_key(key: Any) -> str:
-    return key if type(key) is str and "{{" in key else ""
-
-
 def _status(answer: Any) -> Status:
     return answer.status if isinstance(answer, Outcome) else Status.NONE
 
@@ -494,33 +445,3 @@ def _once(cells: Iterable[Step]) -> Iterator[Step]:
         if step.clause not in seen:
             seen.add(step.clause)
             yield step
-
-
-def _changes(before: Value, after: Value) -> list[str]:
-    from vm.patch.diff import diff
-
-    steps = diff(before, after)
-    told = [
-        f"{s['op']} {s['path']}" + (f" {json.dumps(s['value'], ensure_ascii=False)}" if "value" in s else "")
-        for s in steps
-    ]
-    more = len(told) - _MOST_CHANGES
-    return [*told[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])] or ["nothing changes"]
-
-
-def _relative(pointer: str, base: str) -> str:
-    return pointer[len(base) :] if pointer.startswith(base + "/") else pointer
-
-
-def _dotted(pointer: str) -> str:
-    """``/match/any/0/resources`` as ``match.any[0].resources``."""
-    out = ""
-    for step in pointer.split("/")[1:]:
-        step = step.replace("~1", "/").replace("~0", "~")
-        out += f"[{step}]" if step.isdecimal() else f".{step}" if out else step
-    return out
-
-
-def _expands(key: str, step: str) -> bool:
-    """Whether a key of a pattern as written may be what a step into it says, which names a key of the resource."""
-    return wildcard(bare(key), bare(step))
