@@ -22,6 +22,9 @@ DEFAULT_TIMEOUT: Final = 10
 MAXIMUM_TIMEOUT: Final = 30
 """Seconds of ``timeoutSeconds``: the default of a webhook and the most that the API server takes."""
 
+PARTS: Final = frozenset(["admission", "background", "reports", "cleanup"])
+"""What an installation consists of: the webhooks, generation and changes of existing objects, reports, removals."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -71,7 +74,8 @@ class Settings:
     ``registry`` is put before images that name none; empty: they stay without; None: the usual one.
     ``http_allow`` (URLs) and ``http_block`` (hosts and networks) limit which services context entries may call,
     ``http_namespaced`` lets those of namespaced policies call at all; ``call_seconds``, ``call_bytes`` and
-    ``context_bytes`` limit a call, its answer, and what a rule may load.
+    ``context_bytes`` limit a call, its answer, and what a rule may load. ``parts`` are those of :data:`PARTS` that this
+    process runs.
     """
 
     names: Names = field(default_factory=Names)
@@ -105,6 +109,7 @@ class Settings:
     call_bytes: int = 2_000_000
     context_bytes: int = 2 << 20
     registry: str | None = None
+    parts: frozenset[str] = PARTS
 
     @property
     def clustered(self) -> bool:

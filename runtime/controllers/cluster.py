@@ -20,8 +20,12 @@ from runtime.config import Settings
 from runtime.context.egress import Egress
 from runtime.context.services import Services
 from runtime.controllers.certs import CHECK_SECONDS, Certificates
+from runtime.controllers.clusterconfig import ClusterConfig
 from runtime.controllers.crds import apply_crds, served
+from runtime.controllers.installation import Installation
+from runtime.controllers.leases import Shards
 from runtime.controllers.lookups import Lookups
+from runtime.controllers.parts import make_parts
 from runtime.controllers.policy import PolicyController, watched
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
@@ -43,6 +47,7 @@ from runtime.k8s.resources import (
     VALIDATING_WEBHOOKS,
 )
 from runtime.k8s.watch import Backoff, Change, Watcher, key_of
+from runtime.observe.events import Events
 from runtime.observe.metrics import Metrics
 from runtime.webhook.app import build_app
 from runtime.webhook.live import Live, slim_namespace
@@ -98,7 +103,8 @@ class _Cluster:
             seconds=settings.call_seconds,
             max_bytes=settings.call_bytes,
         )
-        self._live.ask = Lookups(client, self._known_discovery, services).ask
+        ask = Lookups(client, self._known_discovery, services).ask
+        self._live.ask = ask
         self._live.services = settings.http_namespaced
         self._follow = asyncio.Event()
         self._discovery: Discovery | None = None
@@ -106,7 +112,25 @@ class _Cluster:
         self._crd_changed = 0.0
         self._told: tuple[str, ...] = ()
         self._serving: Serving | None = None
-        self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._follow.set)
+        self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._policies_changed)
+        self._shards = Shards()
+        self._events = Events(client, settings.identity)
+        self._config = ClusterConfig()
+        self._parts = make_parts(
+            Installation(
+                client,
+                settings,
+                self._live,
+                metrics,
+                self._policies,
+                self._known_discovery,
+                ask,
+                lambda: self._config,
+                self._events,
+                self._shards,
+                self._follow.set,
+            )
+        )
         self._metrics.set("kyverno_info", 1, _version())
 
     async def run(self, stop: asyncio.Event, ca_out: Path | None) -> int:
@@ -126,6 +150,7 @@ class _Cluster:
             watchers = await self._watchers()
             tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
             tasks.append(asyncio.create_task(self._replicas.run(), name="lease"))
+            tasks.append(asyncio.create_task(self._events.run(), name="events"))
             tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
             tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
             tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
@@ -193,7 +218,17 @@ class _Cluster:
         """The policy controller starts once everything a decision needs is here: no verdict from half the policies."""
         for watcher in watchers:
             await watcher.synced.wait()
-        await self._policies.run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._policies.run())
+            for part in sorted(self._settings.parts):
+                self._shards.hold_all(part)
+            for one in self._parts:
+                group.create_task(one.run(), name=one.name)
+
+    def _policies_changed(self) -> None:
+        self._follow.set()
+        for part in self._parts:
+            part.policies_changed()
 
     async def _follow_loop(self) -> None:
         """Webhook configurations and status after each change; a failure is tried again, the newest state each time."""

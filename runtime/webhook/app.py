@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from runtime.config import Settings
+from runtime.decision import Decision
 from runtime.engine import EngineResponse, What
 from runtime.host import Host, settle, within
 from runtime.observe.metrics import Metrics
@@ -22,7 +23,7 @@ from runtime.policyset import PolicyInfo
 from runtime.request import Request
 from runtime.webhook import admission
 from runtime.webhook.admission import Answer, Verdict
-from runtime.webhook.live import ALL, Live
+from runtime.webhook.live import ALL, Judged, Live
 
 log = logging.getLogger("thesmos.webhook")
 
@@ -87,14 +88,19 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
             # Not a 4xx: the request is right and a second try may be answered.
             return _send(admission.refusal(503, "no policies are loaded yet"))
         scope = _scope(http)
+        judged: Judged | None = None
 
         def evaluate(request: Request) -> Verdict:
-            return live.evaluate(request, what, scope, deadline)
+            nonlocal judged
+            judged = live.judge(request, what, scope, deadline)
+            return Decision(True) if judged is None else judged.decision
 
         def attempt(host: Host | None) -> Answer:
             return admission.answer(body, lambda review: live.decode(review, host), evaluate)
 
         answer = attempt(None) if live.ask is None else await settle(attempt, within(live.ask, deadline))
+        if judged is not None and what == "validate" and answer.status == 200:
+            await live.told(judged)
         _count_admission(metrics, what, answer, time.monotonic() - started)
         return _send(answer)
 

@@ -7,8 +7,10 @@ on it, so a change of policy never shows half. Kyverno's webhooks are split by f
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +21,8 @@ from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
 from runtime.policyset import PolicySet
 from runtime.request import Request
 from vm.host import HostCall
+
+log = logging.getLogger("thesmos.webhook")
 
 ALL: Final = ""
 """The scope of ``/validate`` and ``/mutate``: every policy."""
@@ -43,7 +47,24 @@ def slim_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Observer = Callable[[EngineResponse, float], None]
-"""Called after each evaluation with its response and its seconds: metrics, reports and events hang on it."""
+"""Called after each evaluation with its response and its seconds: metrics hang on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A request of the validating webhook with what became of it: the response of the engine of ``scope``, and the
+    decision. ``deadline`` is a reading of ``time.monotonic``."""
+
+    request: Request
+    response: EngineResponse
+    decision: Decision
+    scope: str
+    deadline: float
+
+
+Hook = Callable[[Judged], Awaitable[None]]
+"""Called with each judged request before the answer is sent: what must be durable by then is written here. Never
+raises, and is cut off at the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,7 @@ class Live:
     ask: Ask | None = None
     services: bool = False
     observers: list[Observer] = field(default_factory=list)
+    hooks: list[Hook] = field(default_factory=list)
 
     def swap(self, snapshot: Snapshot) -> None:
         """One assignment: a request sees the old snapshot or the new one."""
@@ -127,12 +149,18 @@ class Live:
 
     def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
         """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises ``DeadlinePassed``."""
+        judged = self.judge(request, what, scope, deadline)
+        return Decision(True) if judged is None else judged.decision
+
+    def judge(self, request: Request, what: What, scope: str, deadline: float) -> Judged | None:
+        """Decides one request as :meth:`evaluate` does, and tells how; None for an object of our own, which is
+        admitted."""
         snapshot = self.snapshot
         if snapshot is None or time.monotonic() >= deadline:
             # Also when no rule is reached: the body took too long to come in.
             raise DeadlinePassed
         if is_own(request):
-            return Decision(True)
+            return None
         start = time.perf_counter()
         response = snapshot.engine(scope).evaluate(request, what, deadline=deadline)
         host = request.root.get(HOST)
@@ -142,4 +170,17 @@ class Live:
         decision = decide(response, force_ignore=snapshot.force_ignore)
         for observer in self.observers:
             observer(response, seconds)
-        return decision
+        return Judged(request, response, decision, scope, deadline)
+
+    async def told(self, judged: Judged) -> None:
+        """Runs the hooks, all at once, for as long as the request has time."""
+        if not self.hooks:
+            return
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + judged.deadline - time.monotonic()):
+                await asyncio.gather(*(hook(judged) for hook in self.hooks))
+        except TimeoutError:
+            log.warning("what follows a request was cut off: its time is over")
+        except Exception:
+            # The verdict stands, whatever goes wrong after it.
+            log.exception("what follows a request failed")

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, Names, Settings, default_namespace
+from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, PARTS, Names, Settings, default_namespace
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -96,6 +96,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--webhook-timeout", "--webhookTimeout", dest="timeout", type=_timeout, default=DEFAULT_TIMEOUT, metavar="S"
     )
+    cluster.add_argument(
+        "--parts", type=_parts, default=PARTS, metavar="LIST",
+        help="what this process does: admission, background, reports, cleanup (all of them)",
+    )  # fmt: skip
     cluster.add_argument("--no-crds", action="store_true", help="do not apply the custom resource definitions")
     cluster.add_argument(
         "--keep-webhooks", action="store_true", help="leave the webhook configurations in place at shutdown"
@@ -207,6 +211,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         call_seconds=args.call_seconds,
         call_bytes=args.call_bytes,
         context_bytes=args.context_bytes,
+        parts=args.parts,
     )
     from runtime.context.egress import Egress, EgressError
 
@@ -405,6 +410,14 @@ def _bytes(text: str) -> int:
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+
+
+def _parts(text: str) -> frozenset[str]:
+    named = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if named and named <= PARTS:
+        return named
+    wrong = ", ".join(sorted(named - PARTS)) or "nothing"
+    raise argparse.ArgumentTypeError(f"{wrong} is no part, there are {', '.join(sorted(PARTS))}")
 
 
 def _boolean(text: str) -> bool:

@@ -1,0 +1,13 @@
+"""Which controllers an installation runs: one line each, by the part of ``--parts`` that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.controllers.installation import Installation, Part
+
+
+def make_parts(installation: Installation) -> list[Part]:
+    """The controllers that the settings ask for, in the order in which they start."""
+    rows: list[tuple[str, Callable[[Installation], Part]]] = []
+    return [make(installation) for part, make in rows if part in installation.settings.parts]
