@@ -7,10 +7,11 @@ applies ``crd_manifests()``; ``read_policies`` calls ``check``.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, Final, TypeAlias
 
 from compiler.diagnostics import Reporter
@@ -66,11 +67,15 @@ class Kinds:
 @cache
 def load() -> Kinds:
     """Reads the schema files; once a process."""
-    folder = resources.files("compiler.schema") / "crds"
+    folder = _folder()
     (definitions,) = load_values((folder / "definitions.yaml").read_text("utf-8"), "definitions.yaml")
     (kinds,) = load_values((folder / "kinds.yaml").read_text("utf-8"), "kinds.yaml")
     specs = {(k["kind"], v["name"]): v["spec"] for k in kinds for v in k["versions"]}
     return Kinds(definitions, kinds, specs)
+
+
+def _folder() -> Traversable:
+    return resources.files("compiler.schema") / "crds"
 
 
 def check(doc: Document, kind: str, version: str, reporter: Reporter) -> None:
@@ -217,10 +222,17 @@ class _Checker:
         self._reporter.error("T0202", self._doc.spans.span(at), f"{name} must be {words}, not {shown}", words, help)
 
 
-def crd_manifests() -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions (``apiextensions.k8s.io/v1``) of every kind; fresh objects at each call."""
+def crd_manifests(asked: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The CustomResourceDefinitions (``apiextensions.k8s.io/v1``) of every kind; fresh objects at each call. ``asked``
+    names the kinds that not every installation has: ``openreports``, ``*`` for all of them."""
     known = load()
-    return [_manifest(k, known.definitions) for k in known.kinds]
+    (records,) = load_values((_folder() / "records.yaml").read_text("utf-8"), "records.yaml")
+    definitions = known.definitions | records["definitions"]
+    return [
+        _manifest(k, definitions)
+        for k in (*known.kinds, *records["kinds"])
+        if (option := k.get("optional")) is None or option in asked or "*" in asked
+    ]
 
 
 def _manifest(kind: dict[str, Any], definitions: dict[str, Schema]) -> dict[str, Any]:
@@ -230,40 +242,42 @@ def _manifest(kind: dict[str, Any], definitions: dict[str, Schema]) -> dict[str,
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": expand({"$ref": v["spec"]}, definitions),
         }
+        schema: Schema = {"type": "object", "properties": properties}
         version: dict[str, Any] = {
             "name": v["name"],
             "served": True,
             "storage": v["storage"],
-            "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": properties}},
+            "schema": {"openAPIV3Schema": schema},
         }
         if v.get("deprecated"):
             version["deprecated"] = True
+        for name, field in v.get("properties", {}).items():
+            properties[name] = expand(field, definitions)
+        if spec := v.get("spec"):
+            schema["required"] = ["spec"]
+            properties["spec"] = expand({"$ref": spec}, definitions)
         if status := v.get("status"):
             properties["status"] = expand({"$ref": status}, definitions)
             version["subresources"] = {"status": {}}
         if kind["columns"]:
             version["additionalPrinterColumns"] = [dict(c) for c in kind["columns"]]
         versions.append(version)
-    name = kind["kind"]
+    name, group = kind["kind"], kind.get("group", GROUP)
+    names = {
+        "kind": name,
+        "listKind": f"{name}List",
+        "plural": kind["plural"],
+        "shortNames": list(kind["shortNames"]),
+        "singular": kind["singular"],
+    }
+    if group == GROUP:
+        names["categories"] = ["kyverno"]
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind['plural']}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "names": {
-                "categories": ["kyverno"],
-                "kind": name,
-                "listKind": f"{name}List",
-                "plural": kind["plural"],
-                "shortNames": list(kind["shortNames"]),
-                "singular": kind["singular"],
-            },
-            "scope": kind["scope"],
-            "versions": versions,
-        },
+        "metadata": {"name": f"{kind['plural']}.{group}"},
+        "spec": {"group": group, "names": names, "scope": kind["scope"], "versions": versions},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Final
 
 from runtime.k8s.client import HttpKubeClient, Object
@@ -16,11 +17,12 @@ MANAGER: Final = "thesmos"
 WAIT_SECONDS: Final = 30.0
 
 
-async def apply_crds(client: HttpKubeClient) -> None:
-    """Server-side apply of every definition; returns once each is established. Raises the errors of the client."""
+async def apply_crds(client: HttpKubeClient, asked: Collection[str] = ()) -> None:
+    """Server-side apply of every definition; returns once each is established. ``asked`` names kinds that not every
+    installation has (``openreports``). Raises the errors of the client."""
     from compiler.schema import crd_manifests
 
-    manifests = list(crd_manifests())
+    manifests = crd_manifests(asked)
     for manifest in manifests:
         await client.apply(CRD, manifest, MANAGER)
     async with asyncio.timeout(WAIT_SECONDS):
