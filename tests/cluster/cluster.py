@@ -56,14 +56,24 @@ class Cluster:
         done = self.plane.kubectl("delete", *what, "--ignore-not-found", "--wait=true")
         assert done.returncode == 0, done.stderr
 
-    def ready(self, kind: str, name: str, *, status: str = "True", seconds: float = 10.0) -> dict[str, Any]:
-        """Waits for the condition Ready of a policy and gives it."""
+    def ready(self, kind: str, name: str, *place: str, status: str = "True", seconds: float = 10.0) -> dict[str, Any]:
+        """Waits for the condition Ready of a policy and gives it. ``place`` are arguments that name a namespace."""
 
         def condition() -> dict[str, Any] | None:
-            found = self.get(kind, name).get("status", {}).get("conditions", [])
+            found = self.get(kind, name, *place).get("status", {}).get("conditions", [])
             return next((c for c in found if c["type"] == "Ready" and c["status"] == status), None)
 
         return self.until(condition, seconds=seconds, what=f"{kind} {name} Ready={status}")
+
+    def appears(self, *what: str, seconds: float = 10.0) -> dict[str, Any]:
+        """Waits for an object and gives it."""
+
+        def look() -> dict[str, Any] | None:
+            done = self.plane.kubectl("get", *what, "-o", "json", "--ignore-not-found")
+            assert done.returncode == 0, done.stderr
+            return json.loads(done.stdout) if done.stdout.strip() else None
+
+        return self.until(look, seconds=seconds, what=" ".join(what))
 
     def policy(self, text: str, kind: str, name: str) -> None:
         """Applies a policy and waits until it answers."""
