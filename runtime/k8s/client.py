@@ -8,7 +8,6 @@ the fake of the tests implements too. Raises :mod:`runtime.k8s.errors` alone.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,8 @@ WATCH_SECONDS: Final = 290
 MERGE_PATCH: Final = "application/merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 
+_METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -69,9 +70,22 @@ class KubeClient(Protocol):
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", subresource: str = ""
     ) -> Object: ...
-    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None: ...
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: Mapping[str, Any] | None = None
+    ) -> bool: ...
     async def raw(self, method: str, path: str, body: Any = None) -> Any: ...
-    def watch(self, resource: Resource, resource_version: str, namespace: str = "") -> AsyncIterator[Object]: ...
+    def pages(
+        self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, metadata: bool = False
+    ) -> AsyncIterator[Object]: ...
+    def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str = "",
+        query: Mapping[str, str] | None = None,
+        *,
+        metadata: bool = False,
+    ) -> AsyncIterator[Object]: ...
 
 
 class HttpKubeClient:
@@ -86,15 +100,29 @@ class HttpKubeClient:
 
     async def list(self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None) -> Object:
         """All objects; pages of 500 are joined, so that one answer never grows with the cluster."""
-        self._asked("list", resource, namespace)
         items: list[Any] = []
+        page: Object = {}
+        async for page in self.pages(resource, namespace, query):
+            items += page.get("items") or ()
+        return {**page, "items": items}
+
+    async def pages(
+        self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, metadata: bool = False
+    ) -> AsyncIterator[Object]:
+        """The same, page by page: nobody holds more than one. ``metadata``: of each object its metadata alone.
+
+        Raises :class:`Expired` when the pages have lasted so long that the rest cannot be had.
+        """
+        self._asked("list", resource, namespace)
         more: dict[str, str] = {"limit": "500", **(query or {})}
         while True:
-            page = await self._json("GET", f"{resource.path(namespace)}?{urlencode(more)}")
-            items += page.get("items") or ()
+            page = await self._json(
+                "GET", f"{resource.path(namespace)}?{urlencode(more)}", accept=_METADATA_LIST if metadata else ""
+            )
+            yield page
             token = (page.get("metadata") or {}).get("continue")
             if not token:
-                return {**page, "items": items}
+                return
             more["continue"] = token
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
@@ -123,27 +151,45 @@ class HttpKubeClient:
         path = f"{resource.path(namespace, obj['metadata']['name'])}?{query}"
         return await self._json("PATCH", path, obj, APPLY_PATCH)
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: Mapping[str, Any] | None = None
+    ) -> bool:
+        """Whether it was there. ``options`` are those of Kubernetes' DeleteOptions: preconditions that are not met are
+        a conflict."""
         self._asked("delete", resource, namespace)
-        with contextlib.suppress(ApiMissing):
-            await self._json("DELETE", resource.path(namespace, name))
+        body = None if options is None else {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        try:
+            await self._json("DELETE", resource.path(namespace, name), body)
+        except ApiMissing:
+            return False
+        return True
 
-    async def watch(self, resource: Resource, resource_version: str, namespace: str = "") -> AsyncIterator[Object]:
-        """Events from a resource version on, bookmarks included, until the API server ends the watch.
+    async def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str = "",
+        query: Mapping[str, str] | None = None,
+        *,
+        metadata: bool = False,
+    ) -> AsyncIterator[Object]:
+        """Events from a resource version on, bookmarks included, until the API server ends the watch. ``query`` may
+        hold a label selector; ``metadata``: of each object its metadata alone.
 
         Raises :class:`Expired` when the version is too old.
         """
         self._asked("watch", resource, namespace)
-        query = {
+        asked = {
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
+            **(query or {}),
         }
-        path = f"{resource.path(namespace)}?{urlencode(query)}"
+        path = f"{resource.path(namespace)}?{urlencode(asked)}"
         # Longer than the server's own end: a watch that outlives it hangs on a dead connection.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_SECONDS, sock_read=WATCH_SECONDS + 30)
-        response = await self._send("GET", path, timeout=timeout)
+        response = await self._send("GET", path, accept=_METADATA if metadata else "application/json", timeout=timeout)
         try:
             async for line in _lines(response):
                 event = orjson.loads(line)

@@ -16,10 +16,12 @@ from vm.intrinsics.wildcard import match as wildcard
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A resource, or a part of one (``subresource``), with the kind that its requests carry."""
+    """A resource, or a part of one (``subresource``), with the kind that its requests carry, and what may be done with
+    it (``list``, ``watch``, ``delete``, …)."""
 
     resource: Resource
     subresource: str = ""
+    verbs: frozenset[str] = frozenset()
 
     @property
     def rule_name(self) -> str:
@@ -79,7 +81,8 @@ def _of_resource(group: str, version: str, document: Any) -> Iterator[Entry]:
     plural = document["resource"]
     namespaced = document.get("scope") == "Namespaced"
     kind = (document.get("responseKind") or {}).get("kind") or document.get("singularResource") or plural
-    yield Entry(Resource(group, version, plural, kind, namespaced))
+    yield Entry(Resource(group, version, plural, kind, namespaced), verbs=frozenset(document.get("verbs") or ()))
     for part in document.get("subresources") or ():
         part_kind = (part.get("responseKind") or {}).get("kind") or kind
-        yield Entry(Resource(group, version, plural, part_kind, namespaced), part["subresource"])
+        verbs = frozenset(part.get("verbs") or ())
+        yield Entry(Resource(group, version, plural, part_kind, namespaced), part["subresource"], verbs)

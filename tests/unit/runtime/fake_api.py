@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 from runtime.k8s.client import ApiMissing, Object, Resource
@@ -20,6 +20,7 @@ class FakeApi:
         self.calls: list[tuple[str, str, str]] = []
         self.fail_next: list[Exception] = []
         self.answers: dict[tuple[str, str], Any] = {}
+        self.deleted: list[tuple[str, str, dict[str, Any]]] = []
         self._version = 0
         self._oldest = 0
         self._log: list[tuple[int, str, str, Object]] = []
@@ -67,7 +68,12 @@ class FakeApi:
 
     async def list(self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None) -> Object:
         self._enter("list", resource)
-        items = [copy.deepcopy(o) for k, o in self.objects.get(resource.plural, {}).items() if namespace in ("", k[0])]
+        wanted = selector_of(query)
+        items = [
+            copy.deepcopy(o)
+            for k, o in self.objects.get(resource.plural, {}).items()
+            if namespace in ("", k[0]) and wanted(o)
+        ]
         for item in items:
             item.pop("kind", None)
             item.pop("apiVersion", None)
@@ -101,10 +107,29 @@ class FakeApi:
         self.calls.pop()
         return self.put(resource, _merged(current, patch))
 
-    async def delete(self, resource: Resource, name: str, namespace: str = "") -> None:
+    async def pages(
+        self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, metadata: bool = False
+    ) -> AsyncIterator[Object]:
+        """Pages of two objects each."""
+        whole = await self.list(resource, namespace, query)
+        items = whole["items"]
+        for at in range(0, max(len(items), 1), 2):
+            yield {**whole, "items": items[at : at + 2]}
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", options: Mapping[str, Any] | None = None
+    ) -> bool:
         self._enter("delete", resource, name)
-        if (namespace, name) in self.objects.get(resource.plural, {}):
+        found = self.objects.get(resource.plural, {}).get((namespace, name))
+        if found is None:
+            return False
+        for key, wanted in ((options or {}).get("preconditions") or {}).items():
+            if found["metadata"].get(key) != wanted:
+                raise ApiProblem(409, "Conflict", f"the {key} is another")
+        if not (options or {}).get("dryRun"):
+            self.deleted.append((resource.plural, name, dict(options or {})))
             self.remove(resource, name, namespace)
+        return True
 
     async def raw(self, method: str, path: str, body: Any = None) -> Any:
         """Answers by ``answers``, a map of methods and paths."""
@@ -116,8 +141,18 @@ class FakeApi:
         except KeyError:
             raise ApiMissing(404, "NotFound", "the server could not find the requested resource") from None
 
-    async def watch(self, resource: Resource, resource_version: str, namespace: str = "") -> AsyncIterator[Object]:
+    async def watch(
+        self,
+        resource: Resource,
+        resource_version: str,
+        namespace: str = "",
+        query: Mapping[str, str] | None = None,
+        *,
+        metadata: bool = False,
+    ) -> AsyncIterator[Object]:
+        """An object that stops to be selected by the labels of ``query`` is told of as deleted, as Kubernetes does."""
         self._enter("watch", resource)
+        wanted = selector_of(query)
         seen = int(resource_version)
         epoch = self._broken
         while True:
@@ -126,14 +161,27 @@ class FakeApi:
             for version, plural, what, obj in list(self._log):
                 if version > seen:
                     seen = version
-                    if plural == resource.plural:
-                        yield {"type": what, "object": copy.deepcopy(obj)}
+                    if plural != resource.plural or namespace not in ("", key_of(obj)[0]):
+                        continue
+                    yield {"type": what if wanted(obj) else "DELETED", "object": copy.deepcopy(obj)}
             if epoch != self._broken:
                 if seen + 1 < self._oldest:
                     continue
                 raise Unreachable("the connection broke")
             self._changed.clear()
             await self._changed.wait()
+
+
+def selector_of(query: Mapping[str, str] | None) -> Callable[[Object], bool]:
+    """What a ``labelSelector`` selects: keys that must be there, or have a value."""
+    text = (query or {}).get("labelSelector") or ""
+    parts = [part.partition("=") for part in text.split(",") if part]
+
+    def selects(obj: Object) -> bool:
+        labels = obj["metadata"].get("labels") or {}
+        return all(key in labels and (not equals or labels[key] == value) for key, equals, value in parts)
+
+    return selects
 
 
 def _merged(old: Any, patch: Any) -> Any:

@@ -71,7 +71,8 @@ def test_a_parameter_by_name() -> None:
 def test_parameters_of_a_list_say_what_they_are_and_come_by_name() -> None:
     api = Api()
     for name in ("b", "a"):
-        api.put(MAPS, config_map(name))
+        api.put(MAPS, config_map(name, labels={"for": "pods"}))
+    api.put(MAPS, config_map("c", labels={"for": "jobs"}))
     payload = {**BY_NAME, "name": "", "selector": {"matchLabels": {"for": "pods"}}}
     found = asked(api, HostCall("params", payload))
     assert [(o["kind"], o["apiVersion"], o["metadata"]["name"]) for o in found] == [
