@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -36,6 +37,8 @@ from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
 from runtime.k8s.discovery import Discovery, discover
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import (
+    CLEANUP_POLICY,
+    CLUSTER_CLEANUP_POLICY,
     CLUSTER_POLICY,
     CLUSTER_ROLE_BINDING,
     CRD,
@@ -174,8 +177,9 @@ class _Cluster:
     async def _watchers(self) -> list[Watcher]:
         client, note = self._client, self._policies.note
         watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
-        if await _insist("the exceptions", lambda: self._serves(EXCEPTION)):
-            watchers.append(Watcher(client, EXCEPTION, note))
+        for resource in (EXCEPTION, CLUSTER_CLEANUP_POLICY, CLEANUP_POLICY):
+            if await _insist(f"the {resource.plural}", partial(self._serves, resource)):
+                watchers.append(Watcher(client, resource, note))
         watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=slim_namespace))
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))

@@ -24,7 +24,7 @@ from runtime.exceptions import ExceptionScope
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change
 from runtime.observe.metrics import Metrics
-from runtime.policyset import Mismatches, PolicySet, Run
+from runtime.policyset import CLEANUP_POLICIES, Mismatches, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
 from vm.code import BACKGROUND_KINDS
 
@@ -224,10 +224,16 @@ class PolicyController:
         self._generation += 1
         return Snapshot(self._generation, engines, self._settings.force_failure_policy_ignore)
 
+    def engine_of(self, wanted: Callable[[Policy], bool], *, scan: bool = False) -> Engine:
+        """An engine of the policies that are wanted, for controllers; all exceptions go with them. ``scan``: exceptions
+        with ``background: false`` do not count."""
+        good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
+        return self._engine((g for g in good if g.model is None or wanted(g.model)), scan=scan)
+
     def _failure(self, policy: Policy) -> str:
         return "Ignore" if self._settings.force_failure_policy_ignore else policy.failure_policy
 
-    def _engine(self, good: Iterable[Good]) -> Engine:
+    def _engine(self, good: Iterable[Good], *, scan: bool = False) -> Engine:
         good = tuple(good)
         policies = PolicySet(
             [(g.module, g.run) for g in good],
@@ -236,7 +242,7 @@ class PolicyController:
             digests=[g.digest for g in good],
         )
         named = self._settings.exception_namespaces
-        scope = ExceptionScope(everywhere=False, namespaces=named)
+        scope = ExceptionScope(everywhere=False, namespaces=named, background=scan)
         return Engine(
             policies,
             exceptions=scope,
@@ -252,7 +258,7 @@ class PolicyController:
     def _rule_info(self) -> None:
         self._metrics.clear("kyverno_policy_rule_info_total")
         for entry in self.entries.values():
-            if entry.good is None or entry.good.model is None:
+            if entry.good is None or entry.good.model is None or entry.good.model.kind in CLEANUP_POLICIES:
                 continue
             ready = str(not entry.error).lower()
             for policy in entry.good.module.policies:

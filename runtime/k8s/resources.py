@@ -10,6 +10,10 @@ CLUSTER_POLICY: Final = Resource("kyverno.io", "v1", "clusterpolicies", "Cluster
 POLICY: Final = Resource("kyverno.io", "v1", "policies", "Policy")
 EXCEPTION: Final = Resource("kyverno.io", "v2", "policyexceptions", "PolicyException")
 """Whatever version exceptions were written in: the schema of v2 holds the fields of all, the guide's too."""
+CLUSTER_CLEANUP_POLICY: Final = Resource(
+    "kyverno.io", "v2", "clustercleanuppolicies", "ClusterCleanupPolicy", namespaced=False
+)
+CLEANUP_POLICY: Final = Resource("kyverno.io", "v2", "cleanuppolicies", "CleanupPolicy")
 
 NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCESS_REVIEW: Final = Resource(
