@@ -1,151 +1,215 @@
-"""The metrics that ``/metrics`` serves: one table of names, and the object through which the rest counts.
+"""Keeps what ``/metrics`` serves: one number, or one row of buckets, for each metric and set of label values.
 
-Names and labels are those of Kyverno, so that its dashboards and alerts work unchanged, and those the user's guide
-names (decision 5). Durations are histograms in seconds. Called by the webhook for every request and by the controllers.
+The table of names is ``runtime.observe.metric_rows``. Called by the webhook for every request and by the controllers,
+all on one event loop: plain dictionaries, which are several times cheaper than the children of the client library with
+their locks, and which can change buckets and labels while the process runs (``runtime.observe.metricsconfig``). The
+client library still writes the text.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Served
+from prometheus_client.registry import Collector
 
-Labels = tuple[str, ...]
+from runtime.observe.metric_rows import METRICS, Labels, Metric
+from runtime.observe.metricsconfig import MetricsConfig
 
-_REQUEST: Final[Labels] = (
-    "resource_kind",
-    "resource_namespace",
-    "resource_request_operation",
-    "request_allowed",
-    "request_webhook",
-)
-_POLICY: Final[Labels] = (
-    "policy_validation_mode",
-    "policy_type",
-    "policy_background_mode",
-    "policy_namespace",
-    "policy_name",
-)
-_RESULT: Final[Labels] = (
-    *_POLICY,
-    "resource_kind",
-    "resource_namespace",
-    "resource_request_operation",
-    "rule_name",
-    "rule_result",
-    "rule_type",
-    "rule_execution_cause",
-)
-_SMALL: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01)
-_BUCKETS: Final = (*_SMALL, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""From the 50 µs that a small set takes to the 10 s after which the API server gives up."""
+__all__ = ["METRICS", "Labels", "Metric", "Metrics"]
+
+log = logging.getLogger("thesmos.metrics")
+
+MOST_LABEL_SETS: Final = 5000
+"""Label sets of one metric: kinds and namespaces come from requests, and each set of the largest histogram takes about
+1 KiB. What comes beyond is counted together, under the labels ``other``."""
+OTHER: Final = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One row of the table. ``origin`` is where the name comes from: Kyverno or the user's guide."""
+class Family:
+    """The values of one metric. Of a histogram a value is a list: the counts by bucket, those above the last, the sum
+    of seconds."""
 
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    labels: Labels
-    help: str
-    origin: Literal["kyverno", "guide"] = "kyverno"
+    __slots__ = ("_kept", "bounds", "enabled", "metric", "selected", "values")
 
+    def __init__(self, metric: Metric, config: MetricsConfig) -> None:
+        exposure = config.exposure_of(metric.name)
+        self.metric = metric
+        self.enabled = exposure.enabled
+        self.bounds = (exposure.buckets or config.buckets) if metric.kind == "histogram" else ()
+        self.selected = metric.labels.index(metric.selected_by) if metric.selected_by else -1
+        kept = tuple(index for index, label in enumerate(metric.labels) if label not in exposure.without)
+        self._kept = None if len(kept) == len(metric.labels) else kept
+        self.values: dict[Labels, float | list[float]] = {}
 
-METRICS: Final[tuple[Metric, ...]] = (
-    Metric("kyverno_admission_requests_total", "counter", _REQUEST, "Admission requests answered."),
-    Metric("kyverno_admission_review_duration_seconds", "histogram", _REQUEST, "Time from request to answer."),
-    Metric("kyverno_http_requests_total", "counter", ("http_method", "http_url"), "HTTP requests received."),
-    Metric(
-        "kyverno_http_requests_duration_seconds", "histogram", ("http_method", "http_url"), "Time of an HTTP request."
-    ),
-    Metric("kyverno_policy_results_total", "counter", _RESULT, "Results of rules."),
-    Metric("kyverno_policy_execution_duration_seconds", "histogram", _RESULT, "Time of a policy call, by rule."),
-    Metric("kyverno_policy_changes_total", "counter", (*_POLICY, "policy_change_type"), "Changes of policies seen."),
-    Metric(
-        "kyverno_policy_rule_info_total",
-        "gauge",
-        (*_POLICY, "rule_name", "rule_type", "status_ready"),
-        "1 for every rule that is loaded.",
-    ),
-    Metric("kyverno_controller_reconcile_total", "counter", ("controller_name",), "Rounds that a controller has made."),
-    Metric(
-        "kyverno_controller_requeue_total",
-        "counter",
-        ("controller_name", "num_requeues"),
-        "Rounds that failed and are tried again.",
-    ),
-    Metric(
-        "kyverno_client_queries_total",
-        "counter",
-        ("operation", "client_type", "resource_kind", "resource_namespace"),
-        "Requests to the API server.",
-    ),
-    Metric("kyverno_info", "gauge", ("version",), "1, with the version as a label."),
-    Metric("kyverno_webhooks_processed_total", "counter", ("request_webhook",), "Webhook calls answered.", "guide"),
-    Metric("kyverno_webhook_duration_seconds", "histogram", ("request_webhook",), "Time of a webhook call.", "guide"),
-    Metric(
-        "kyverno_policy_evaluate_duration_seconds",
-        "histogram",
-        ("request_webhook",),
-        "Time of evaluating all policies of a request.",
-        "guide",
-    ),
-    Metric(
-        "kyverno_policy_apply_duration_seconds",
-        "histogram",
-        ("policy_name",),
-        "Time from a policy change seen to the policy being live.",
-        "guide",
-    ),
-)
-"""Every metric there is; ``docs/guide/metrics.md`` lists the same rows and a test compares the two."""
+    @property
+    def labels(self) -> Labels:
+        """The names of the labels that are served."""
+        labels = self.metric.labels
+        return labels if self._kept is None else tuple(labels[index] for index in self._kept)
+
+    def key(self, labels: Labels) -> Labels:
+        """Where the values of these labels are kept."""
+        return labels if self._kept is None else tuple(labels[index] for index in self._kept)
 
 
-class Metrics:
-    """A registry of its own (several apps may live in one process) holding every row of :data:`METRICS`.
+class Metrics(Collector):
+    """Everything that is counted in one process. :attr:`registry` is where Prometheus' library reads it."""
 
-    Label children are kept in a table of our own: ``labels()`` of the client library takes a lock and builds a tuple of
-    texts on every call, which is a good part of the time of a small request.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, config: MetricsConfig | None = None) -> None:
         self.registry = CollectorRegistry()
-        self._families: dict[str, Any] = {}
-        self._children: dict[tuple[str, Labels], Any] = {}
+        self.before_reading: list[Callable[[], None]] = []
+        """Called before values are read: those who gather on their own bring in what they have."""
+        self._config = config or MetricsConfig()
+        self._families = {metric.name: Family(metric, self._config) for metric in METRICS}
+        self.registry.register(self)
+
+    def configure(self, config: MetricsConfig) -> None:
+        """Takes over other settings. A metric that is served in another way from now on begins at zero."""
+        if config == self._config:
+            return
+        self._bring_in()
+        before, self._config = self._families, config
+        self._families = {}
         for metric in METRICS:
-            self._families[metric.name] = self._family(metric)
+            family = Family(metric, config)
+            old = before[metric.name]
+            if (old.labels, old.bounds, old.enabled) == (family.labels, family.bounds, family.enabled):
+                family.values = old.values
+            self._families[metric.name] = family
 
-    def _family(self, metric: Metric) -> Any:
-        match metric.kind:
-            case "counter":
-                return Counter(metric.name, metric.help, metric.labels, registry=self.registry)
-            case "gauge":
-                return Gauge(metric.name, metric.help, metric.labels, registry=self.registry)
-            case "histogram":
-                return Histogram(metric.name, metric.help, metric.labels, registry=self.registry, buckets=_BUCKETS)
+    def reset(self) -> None:
+        """Counts everything from zero again (``metricsRefreshInterval``): label sets of what is gone go with it.
+        Gauges stay, since nobody would set them again."""
+        self._bring_in()
+        for family in self._families.values():
+            if family.metric.kind != "gauge":
+                family.values = {}
 
-    def _child(self, name: str, labels: Labels) -> Any:
-        child = self._children.get((name, labels))
-        if child is None:
-            child = self._children[name, labels] = self._families[name].labels(*labels)
-        return child
-
-    def count(self, name: str, *labels: str) -> None:
-        self._child(name, labels).inc()
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        family, key = self._place(name, labels)
+        if family is not None:
+            family.values[key] = family.values.get(key, 0.0) + by  # type: ignore[operator]
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
-        self._child(name, labels).observe(seconds)
+        family, key = self._place(name, labels)
+        if family is not None:
+            buckets = self._buckets(family, key)
+            buckets[bisect_left(family.bounds, seconds)] += 1
+            buckets[-1] += seconds
+
+    def observe_all(self, name: str, seconds: Iterable[tuple[float, float]], *labels: str) -> None:
+        """Several observations at once: pairs of seconds and how often."""
+        family, key = self._place(name, labels)
+        if family is not None:
+            buckets = self._buckets(family, key)
+            for value, times in seconds:
+                buckets[bisect_left(family.bounds, value)] += times
+                buckets[-1] += value * times
 
     def set(self, name: str, value: float, *labels: str) -> None:
-        self._child(name, labels).set(value)
+        family, key = self._place(name, labels)
+        if family is not None:
+            family.values[key] = value
 
     def clear(self, name: str) -> None:
-        """Forgets all label sets of a family, before a gauge of what is loaded is written anew."""
-        self._families[name].clear()
-        self._children = {key: child for key, child in self._children.items() if key[0] != name}
+        """Forgets all label sets of a metric, before a gauge of what is loaded is written anew."""
+        self._families[name].values.clear()
+
+    def forget(self, name: str, **labels: str) -> None:
+        """Forgets the label sets with these values: of a policy that is gone."""
+        self._bring_in()
+        family = self._families[name]
+        served = family.labels
+        if not labels.keys() <= set(served):
+            return
+        wanted = [(served.index(label), value) for label, value in labels.items()]
+        for key in [key for key in family.values if all(key[index] == value for index, value in wanted)]:
+            del family.values[key]
+
+    def value(self, name: str, *labels: str) -> float:
+        """The number of a counter or gauge, of a histogram how many were observed; 0 for what was never counted."""
+        self._bring_in()
+        family = self._families[name]
+        found = family.values.get(family.key(labels), 0.0)
+        return sum(found[:-1]) if isinstance(found, list) else found
+
+    def families(self) -> Iterator[Family]:
+        """The metrics that are served, with their values as they are now: what an exporter reads."""
+        self._bring_in()
+        return (family for family in self._families.values() if family.enabled)
+
+    def collect(self) -> Iterator[Served]:
+        """What the client library asks for."""
+        for family in self.families():
+            yield _served(family)
 
     def exposition(self) -> bytes:
         """The text format that Prometheus reads."""
         return generate_latest(self.registry)
+
+    def _place(self, name: str, labels: Labels) -> tuple[Family | None, Labels]:
+        """The metric and the place in it; no metric when the value is not to be counted."""
+        family = self._families[name]
+        if not family.enabled or (family.selected >= 0 and not self._config.counts(labels[family.selected])):
+            return None, ()
+        key = family.key(labels)
+        values = family.values
+        if key not in values and len(values) >= MOST_LABEL_SETS:
+            if name == "thesmos_metrics_folded_total":
+                return None, ()
+            self.count("thesmos_metrics_folded_total", name)
+            key = (OTHER,) * len(key)
+        return family, key
+
+    def _buckets(self, family: Family, key: Labels) -> list[float]:
+        found = family.values.get(key)
+        if isinstance(found, list):
+            return found
+        made = family.values[key] = [0.0] * (len(family.bounds) + 2)
+        return made
+
+    def _bring_in(self) -> None:
+        for bring in self.before_reading:
+            bring()
+
+
+def _served(family: Family) -> Served:
+    metric = family.metric
+    labels = family.labels
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.help, labels=labels)
+        names = [*map(_bound, family.bounds), "+Inf"]
+        for key, value in family.values.items():
+            if isinstance(value, list):
+                histogram.add_metric(key, _cumulative(names, value), value[-1])
+        return histogram
+    simple = (CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily)(
+        metric.name, metric.help, labels=labels
+    )
+    for key, value in family.values.items():
+        if not isinstance(value, list):
+            simple.add_metric(key, value)
+    if not labels and not family.values:
+        # Without labels there is nothing to wait for: an alert on the rate needs the zero.
+        simple.add_metric((), 0.0)
+    return simple
+
+
+def _cumulative(names: Sequence[str], buckets: Sequence[float]) -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
+    total = 0.0
+    for name, count in zip(names, buckets, strict=False):
+        total += count
+        found.append((name, total))
+    return found
+
+
+def _bound(bound: float) -> str:
+    """A bound as the client library writes it: ``1.0``, ``5e-05``."""
+    return repr(float(bound))
