@@ -24,13 +24,12 @@ from runtime.controllers.certs import CHECK_SECONDS, Certificates
 from runtime.controllers.clusterconfig import ClusterConfig
 from runtime.controllers.crds import apply_crds, served
 from runtime.controllers.installation import Installation
-from runtime.controllers.leases import Shards
+from runtime.controllers.leases import ShardLeases, Shards
 from runtime.controllers.lookups import Lookups
 from runtime.controllers.parts import make_parts
 from runtime.controllers.policy import PolicyController, watched
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
-from runtime.controllers.replicas import Replicas
 from runtime.controllers.status import StatusWriter
 from runtime.controllers.webhookconfig import WebhookConfigController, build
 from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
@@ -50,8 +49,9 @@ from runtime.k8s.resources import (
     VALIDATING_WEBHOOKS,
 )
 from runtime.k8s.watch import Backoff, Change, Watcher, key_of
-from runtime.observe.events import Events
+from runtime.observe.events import Events, limits_of
 from runtime.observe.metrics import Metrics
+from runtime.observe.policy_events import PolicyEvents
 from runtime.webhook.app import build_app
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
@@ -66,6 +66,9 @@ STALE_SECONDS: Final = 30.0
 
 
 SOON_SECONDS: Final = 0.5
+FOLLOWERS_WAIT: Final = 1.0
+"""Seconds by which replicas that do not lead are behind in writing what follows from policies: two that write at once
+would put each other's older state back."""
 SETTLING_SECONDS: Final = 15.0
 """Discovery tells of a new kind a moment after its definition is established: for a while it is asked more often."""
 
@@ -97,7 +100,6 @@ class _Cluster:
         self._metrics = metrics
         self._webhooks = WebhookConfigController(client, settings)
         self._status = StatusWriter(client)
-        self._replicas = Replicas(client, settings.names, settings.identity)
         self._certificates = Certificates(client, settings.names, _hosts(settings))
         self._bindings = Bindings()
         self._live.roles = self._bindings.roles
@@ -117,7 +119,11 @@ class _Cluster:
         self._serving: Serving | None = None
         self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._policies_changed)
         self._shards = Shards()
-        self._events = Events(client, settings.identity)
+        self._leases = ShardLeases(client, settings.names, settings.identity, settings.parts, self._shards)
+        self._events = Events(
+            client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells_of(action)
+        )
+        self._tell = PolicyEvents(self._events, self._uid_of)
         self._config = ClusterConfig()
         self._parts = make_parts(
             Installation(
@@ -152,7 +158,7 @@ class _Cluster:
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
             watchers = await self._watchers()
             tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
-            tasks.append(asyncio.create_task(self._replicas.run(), name="lease"))
+            tasks.append(asyncio.create_task(self._leases.run(), name="leases"))
             tasks.append(asyncio.create_task(self._events.run(), name="events"))
             tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
             tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
@@ -224,8 +230,6 @@ class _Cluster:
             await watcher.synced.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._policies.run())
-            for part in sorted(self._settings.parts):
-                self._shards.hold_all(part)
             for one in self._parts:
                 group.create_task(one.run(), name=one.name)
 
@@ -239,6 +243,9 @@ class _Cluster:
         backoff = Backoff()
         while True:
             await self._follow.wait()
+            if not self._shards.leads("admission"):
+                # The leader is first; the others find all done, or do it when the leader has just gone.
+                await asyncio.sleep(FOLLOWERS_WAIT)
             self._follow.clear()
             if not self._live.ready:
                 continue
@@ -301,7 +308,7 @@ class _Cluster:
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(10):
-                last = await self._replicas.leave()
+                last = await self._leases.leave()
                 if last and not self._settings.keep_webhooks:
                     await self._webhooks.remove()
                     log.info("the last replica ends: the webhook configurations are removed")
