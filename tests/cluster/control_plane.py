@@ -34,6 +34,7 @@ CONTROLLERS: Final = (
     "garbage-collector-controller",
     "deployment-controller",
     "replicaset-controller",
+    "clusterrole-aggregation-controller",
 )
 """Only what tests look at: every controller more is CPU on a small machine."""
 
