@@ -75,7 +75,11 @@ class Settings:
     ``http_allow`` (URLs) and ``http_block`` (hosts and networks) limit which services context entries may call,
     ``http_namespaced`` lets those of namespaced policies call at all; ``call_seconds``, ``call_bytes`` and
     ``context_bytes`` limit a call, its answer, and what a rule may load. ``parts`` are those of :data:`PARTS` that this
-    process runs.
+    process runs. ``omit_events`` are reasons of events that are not told of, at most ``max_queued_events`` wait, and
+    ``events_per_second`` are written in the long run, ``events_burst`` at once. ``log_times`` is how the log writes the
+    time; ``dump_payload`` and ``dump_patches`` put requests and patches into it. With ``cleanup_dry_run`` cleanup policies
+    tell what they would remove, and nothing goes; ``ttl_seconds`` is how often the kinds are looked for whose objects may
+    have a time to live. ``global_entries`` is how many entries of the global context are loaded; 0: all.
     """
 
     names: Names = field(default_factory=Names)
@@ -110,6 +114,16 @@ class Settings:
     context_bytes: int = 2 << 20
     registry: str | None = None
     parts: frozenset[str] = PARTS
+    omit_events: frozenset[str] = frozenset()
+    max_queued_events: int = 1000
+    events_per_second: float = 50.0
+    events_burst: int = 100
+    log_times: str = "default"
+    dump_payload: bool = False
+    dump_patches: bool = False
+    cleanup_dry_run: bool = False
+    ttl_seconds: float = 60.0
+    global_entries: int = 0
 
     @property
     def clustered(self) -> bool:

@@ -88,13 +88,15 @@ class RuleResult:
 @dataclass(frozen=True, slots=True)
 class EngineResponse:
     """What a request came to. ``patched`` is the object after all mutations, None when nothing changed it;
-    ``policies`` are those whose rules could reach the request."""
+    ``policies`` are those whose rules could reach the request. ``passed`` are the validate rules that held and of which
+    there is no result, since nobody asked for one."""
 
     request: Request
     what: What
     results: tuple[RuleResult, ...]
     patched: Value
     policies: tuple[PolicyInfo, ...]
+    passed: tuple[RulePlan, ...] = ()
 
     @property
     def resource(self) -> Value:
@@ -167,23 +169,25 @@ class Engine:
             )
             policies = tuple(policy for policy, _ in groups)
         if groups:
-            self._add_images(request)
+            self.add_images(request)
         results: list[RuleResult] = []
+        passed: list[RulePlan] = []
         timely = groups if deadline is None else _until(groups, deadline)
         patched: Value = None
         if what == "validate":
-            self._validate(request, timely, results, full)
+            self._validate(request, timely, results, passed, full)
         elif what == "mutate":
             patched = self._mutate(request, timely, results, full)
         else:
             self._background(request, timely, results)
-        return EngineResponse(request, what, tuple(results), patched, policies)
+        return EngineResponse(request, what, tuple(results), patched, policies, tuple(passed))
 
     def _validate(
         self,
         request: Request,
         groups: Iterable[Group],
         results: list[RuleResult],
+        passed: list[RulePlan],
         full: bool,
     ) -> None:
         root = request.root
@@ -201,6 +205,7 @@ class Engine:
                     root = request.root_of(plan.name)
                 outcome = plan.run(plan.entry, root, meter)
                 if outcome is PASSED and not keep and not plan.exemptions:
+                    passed.append(plan)
                     if policy.apply_one:
                         break
                     continue
@@ -224,6 +229,8 @@ class Engine:
                 if status is _PASS:
                     if keep:
                         results.append(_result(plan, request, PASS, outcome, meter))
+                    else:
+                        passed.append(plan)
                     if policy.apply_one:
                         break
                     continue
@@ -263,7 +270,7 @@ class Engine:
                     results.append(_result(plan, request, PASS, outcome, meter))
                     patched = outcome.patched
                     request = request.patched(patched)
-                    self._add_images(request)
+                    self.add_images(request)
                 elif full or status is not _PASS:
                     results.append(_result(plan, request, WORDS[status], outcome, meter))
                 if policy.apply_one and status is not _SKIP:
@@ -305,14 +312,14 @@ class Engine:
         # Code leaves to the index what the index can say: a rule that no CREATE reaches did not look at the old object.
         if not any(p is plan for _, plans in found.validate for p in plans):
             return False
-        self._add_images(old)
+        self.add_images(old)
         root = old.root_of(plan.name)
         if excluded:
             root = {**root, EXCLUSIONS: excluded}
         meter = self.meter()
         return bool(plan.run(plan.entry, root, meter).status is Status.FAIL)
 
-    def _add_images(self, request: Request) -> None:
+    def add_images(self, request: Request) -> None:
         """Puts ``images`` into the root, unless values or an earlier evaluation have; absent when there is none."""
         root = request.root
         if self.registry is not None:

@@ -138,6 +138,7 @@ class _Cluster:
                 self._events,
                 self._shards,
                 self._follow.set,
+                self._tell,
             )
         )
         self._metrics.set("kyverno_info", 1, _version())
@@ -154,6 +155,7 @@ class _Cluster:
             self._settings,
             self._metrics,
             PolicyAdmission(cel_strict=self._settings.cel_strict, quirks=self._settings.quirks).check,
+            self._tell,
         )
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
             watchers = await self._watchers()
@@ -232,6 +234,10 @@ class _Cluster:
             group.create_task(self._policies.run())
             for one in self._parts:
                 group.create_task(one.run(), name=one.name)
+
+    def _uid_of(self, kind: str, namespace: str, name: str) -> str:
+        entry = self._policies.entries.get((kind, namespace, name))
+        return "" if entry is None else str((entry.obj.get("metadata") or {}).get("uid") or "")
 
     def _policies_changed(self) -> None:
         self._follow.set()

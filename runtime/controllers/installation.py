@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from runtime.controllers.leases import Shards
     from runtime.controllers.policy import PolicyController
     from runtime.observe.events import Events
+    from runtime.observe.policy_events import PolicyEvents
 
 
 @dataclass(slots=True)
 class Installation:
     """``discovery`` tells which resources the cluster has; with True it is asked anew. ``ask`` answers the host calls
     of rules. ``config`` is a function, since the ConfigMap may change at any time. ``follow`` makes the webhook
-    configurations and the status be looked at again."""
+    configurations and the status be looked at again. ``tell`` is who tells what policies did, as events."""
 
     client: HttpKubeClient
     settings: Settings
@@ -40,6 +41,7 @@ class Installation:
     events: Events
     shards: Shards
     follow: Callable[[], None]
+    tell: PolicyEvents
 
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, Any]]:

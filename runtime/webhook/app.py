@@ -16,10 +16,11 @@ from aiohttp.typedefs import Middleware
 
 from runtime.config import Settings
 from runtime.decision import Decision
-from runtime.engine import EngineResponse, What
+from runtime.engine import What
 from runtime.host import Host, settle, within
+from runtime.observe.decisions import Decisions
 from runtime.observe.metrics import Metrics
-from runtime.policyset import PolicyInfo
+from runtime.observe.policy_events import PolicyEvents
 from runtime.request import Request
 from runtime.webhook import admission
 from runtime.webhook.admission import Answer, Verdict
@@ -35,11 +36,16 @@ SCOPES: Final = ("fail", "ignore")
 
 
 def build_app(
-    live: Live, settings: Settings, metrics: Metrics, policy_check: PolicyCheck | None = None
+    live: Live,
+    settings: Settings,
+    metrics: Metrics,
+    policy_check: PolicyCheck | None = None,
+    events: PolicyEvents | None = None,
 ) -> web.Application:
-    """The application. ``policy_check`` adds ``/policyvalidate``, which only a cluster needs."""
+    """The application. ``policy_check`` adds ``/policyvalidate``, and ``events`` is who tells of decisions: both only a
+    cluster needs."""
     app = web.Application(client_max_size=settings.body_limit, middlewares=[_counting(metrics)])
-    live.observers.append(_result_counter(metrics))
+    live.observers.append(Decisions(metrics, events, payload=settings.dump_payload, patches=settings.dump_patches))
     validate = _admission_handler(live, "validate", settings, metrics)
     mutate = _admission_handler(live, "mutate", settings, metrics)
     for path, handler in (("/validate", validate), ("/mutate", mutate)):
@@ -179,38 +185,3 @@ def _count_admission(metrics: Metrics, webhook: str, answer: Answer, seconds: fl
     metrics.observe("kyverno_admission_review_duration_seconds", seconds, *labels)
     metrics.count("kyverno_webhooks_processed_total", webhook)
     metrics.observe("kyverno_webhook_duration_seconds", seconds, webhook)
-
-
-def _result_counter(metrics: Metrics) -> Callable[[EngineResponse, float], None]:
-    def observe(response: EngineResponse, seconds: float) -> None:
-        metrics.observe("kyverno_policy_evaluate_duration_seconds", seconds, response.what)
-        request = response.request
-        share = seconds / len(response.results) if response.results else 0.0
-        for result in response.results:
-            if result.info is None:
-                continue
-            labels = (
-                *policy_labels(result.info),
-                request.kind,
-                request.namespace,
-                request.operation.lower(),
-                result.rule,
-                result.status,
-                result.kind,
-                "admission_request",
-            )
-            metrics.count("kyverno_policy_results_total", *labels)
-            metrics.observe("kyverno_policy_execution_duration_seconds", share, *labels)
-
-    return observe
-
-
-def policy_labels(info: PolicyInfo) -> tuple[str, str, str, str, str]:
-    """The labels that every metric of a policy begins with, in the order of the table."""
-    return (
-        "enforce" if info.enforcing else "audit",
-        "namespaced" if info.namespace is not None else "cluster",
-        str(info.background).lower(),
-        info.namespace or "-",
-        info.name,
-    )

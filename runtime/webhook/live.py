@@ -46,10 +46,6 @@ def slim_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 
 
-Observer = Callable[[EngineResponse, float], None]
-"""Called after each evaluation with its response and its seconds: metrics hang on it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A request of the validating webhook with what became of it: the response of the engine of ``scope``, and the
@@ -61,6 +57,9 @@ class Judged:
     scope: str
     deadline: float
 
+
+Observer = Callable[[Judged, float], None]
+"""Called after each evaluation with what came of it and its seconds: metrics, log lines and events hang on it."""
 
 Hook = Callable[[Judged], Awaitable[None]]
 """Called with each judged request before the answer is sent: what must be durable by then is written here. Never
@@ -168,9 +167,10 @@ class Live:
             host.complete()
         seconds = time.perf_counter() - start
         decision = decide(response, force_ignore=snapshot.force_ignore)
+        judged = Judged(request, response, decision, scope, deadline)
         for observer in self.observers:
-            observer(response, seconds)
-        return Judged(request, response, decision, scope, deadline)
+            observer(judged, seconds)
+        return judged
 
     async def told(self, judged: Judged) -> None:
         """Runs the hooks, all at once, for as long as the request has time."""

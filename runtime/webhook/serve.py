@@ -173,6 +173,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
     )
     logs.add_argument("-v", "--v", dest="verbosity", type=int, default=2, metavar="N", help="4 and more: debug")
+    logs.add_argument(
+        "--logging-ts-format", "--loggingtsFormat", dest="log_times", default="default",
+        choices=("default", "rfc3339", "rfc3339nano", "iso8601", "epoch", "millis", "nano"),
+        help="how the time of a line is written",
+    )  # fmt: skip
+    for flag, kyverno, what_for in (
+        ("--dump-payload", "--dumpPayload", "log the requests, values of Secrets left out"),
+        ("--dump-patches", "--dumpPatches", "log the patches of mutations"),
+        ("--disable-log-color", "--disableLogColor", "taken, and there is no colour"),
+    ):
+        logs.add_argument(
+            flag, kyverno, nargs="?", const=True, default=False, type=_boolean, metavar="BOOL", help=what_for
+        )
+    add_event_arguments(parser)
+    add_cleanup_arguments(parser)
+
+
+def add_cleanup_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of what removes objects by the clock."""
+    cleanup = parser.add_argument_group("cleanup")
+    cleanup.add_argument(
+        "--cleanup-dry-run", "--cleanupDryRun", nargs="?", const=True, default=False, type=_boolean, metavar="BOOL",
+        help="log what cleanup policies and times to live would remove, and remove nothing",
+    )  # fmt: skip
+    cleanup.add_argument(
+        "--ttl-reconciliation-interval", "--ttlReconciliationInterval", dest="ttl_seconds", type=_seconds, default=60.0,
+        metavar="DURATION", help="how often the kinds are looked for whose objects may have a time to live (1m)",
+    )  # fmt: skip
+
+
+def add_event_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that say which events are written, and how many."""
+    events = parser.add_argument_group("events")
+    events.add_argument(
+        "--omit-events", "--omitEvents", dest="omit_events", type=_reasons, default=frozenset(), metavar="LIST",
+        help="reasons that no event is written for: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped",
+    )  # fmt: skip
+    events.add_argument(
+        "--max-queued-events", "--maxQueuedEvents", dest="max_queued_events", type=_count, default=1000, metavar="N",
+        help="events that wait at most, more are dropped (1000)",
+    )  # fmt: skip
+    events.add_argument(
+        "--events-rate-limit-qps", "--eventsRateLimitQPS", dest="events_per_second", type=_rate, default=50.0,
+        metavar="N", help="events written a second in the long run (50)",
+    )  # fmt: skip
+    events.add_argument(
+        "--events-rate-limit-burst", "--eventsRateLimitBurst", dest="events_burst", type=_count, default=100,
+        metavar="N", help="events written at once (100)",
+    )  # fmt: skip
 
 
 def settings_of(args: argparse.Namespace) -> Settings:
@@ -212,6 +261,16 @@ def settings_of(args: argparse.Namespace) -> Settings:
         call_bytes=args.call_bytes,
         context_bytes=args.context_bytes,
         parts=args.parts,
+        omit_events=args.omit_events,
+        max_queued_events=args.max_queued_events,
+        events_per_second=args.events_per_second,
+        events_burst=args.events_burst,
+        log_times=args.log_times,
+        dump_payload=args.dump_payload,
+        dump_patches=args.dump_patches,
+        cleanup_dry_run=args.cleanup_dry_run,
+        ttl_seconds=args.ttl_seconds,
+        global_entries=args.global_entries,
     )
     from runtime.context.egress import Egress, EgressError
 
@@ -242,7 +301,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         settings = settings_of(args)
-        set_up_logs(settings.log_format, settings.verbosity)
+        set_up_logs(settings.log_format, settings.verbosity, settings.log_times)
         return run_loop(_main(settings, args.key, args.ca_out))
     except ServeProblem as problem:
         print(f"thesmos serve: {problem}", file=sys.stderr)
@@ -410,6 +469,29 @@ def _bytes(text: str) -> int:
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes")
+
+
+def _count(text: str) -> int:
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+
+
+def _rate(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if float(text) > 0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+
+
+def _reasons(text: str) -> frozenset[str]:
+    from runtime.observe.events import REASONS
+
+    named = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if named <= set(REASONS):
+        return named
+    wrong = ", ".join(sorted(named - set(REASONS)))
+    raise argparse.ArgumentTypeError(f"{wrong} is no reason of an event, there are {', '.join(REASONS)}")
 
 
 def _parts(text: str) -> frozenset[str]:

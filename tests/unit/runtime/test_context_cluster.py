@@ -98,7 +98,7 @@ def test_a_config_map_and_a_call_of_two_policies_are_asked_at_once(tier: str) ->
     api.answers["GET", "/api/v1/namespaces/default/pods"] = {"items": [{"kindOf": "good"}]}
     serving = live(api, policy("one", MAP, "{{ cm.data.level }}"), policy("two", CALL, "{{ pods }}"), tier=tier)
     seen: list[float] = []
-    serving.observers.append(lambda response, seconds: seen.append(seconds))
+    serving.observers.append(lambda judged, seconds: seen.append(seconds))
     allowed, message = answered(serving)
     assert not allowed
     assert "it is bad" in message

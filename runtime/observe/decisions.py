@@ -1,0 +1,203 @@
+"""Tells of every judged request: numbers for ``/metrics``, lines for the log, events.
+
+``runtime.webhook.app`` hangs a :class:`Decisions` on the webhook (``Live.observers``). It is called before the answer
+is sent, so that it only takes note: what passed is gathered and counted later, events are queued, and lines for
+requests that are let through are made at ``--v=4`` alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from runtime.engine import ERROR, FAIL, PASS, SKIP, EngineResponse, RuleResult
+from runtime.observe.logs import fields
+from runtime.observe.metrics import Metrics
+from runtime.policyset import PolicyInfo, RulePlan
+from runtime.request import Request
+
+if TYPE_CHECKING:
+    from runtime.observe.policy_events import PolicyEvents
+    from runtime.webhook.live import Judged
+
+log = logging.getLogger("thesmos.decisions")
+
+ADMISSION: Final = "admission_request"
+SCAN: Final = "background_scan"
+
+GATHERED: Final = 128
+"""Requests whose passes are counted together: with 100 rules each that takes about 5 ms."""
+LONGEST_TEXT: Final = 512
+"""Characters of a rule's message in the log."""
+
+
+class Decisions:
+    """``events`` is None where there is no cluster to tell. ``payload`` and ``patches`` put whole requests and the
+    patches of mutations into the log."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        events: PolicyEvents | None = None,
+        *,
+        payload: bool = False,
+        patches: bool = False,
+    ) -> None:
+        self._metrics = metrics
+        self._events = events
+        self._payload = payload
+        self._patches = patches
+        self._passed: list[tuple[str, str, str, tuple[RulePlan, ...], float]] = []
+        metrics.before_reading.append(self._count_passed)
+
+    def __call__(self, judged: Judged, seconds: float) -> None:
+        response = judged.response
+        self._metrics.observe("kyverno_policy_evaluate_duration_seconds", seconds, response.what)
+        rules = len(response.results) + len(response.passed)
+        share = seconds / rules if rules else 0.0
+        for result in response.results:
+            count_result(self._metrics, response.request, result, share)
+        if response.passed:
+            request = response.request
+            # Not the response: it holds the object, which may be 3 MiB.
+            self._passed.append((request.kind, request.namespace, request.operation, response.passed, share))
+            if len(self._passed) >= GATHERED:
+                self._count_passed()
+        if response.results or not judged.decision.allowed or log.isEnabledFor(logging.DEBUG):
+            tell(judged)
+        if self._payload:
+            log.info("admission request", extra=_with(_about(judged.request), payload=without_secrets(judged.request)))
+        if self._patches and judged.decision.patch:
+            log.info("patches", extra=_with(_about(judged.request), patches=judged.decision.patch))
+        if self._events is not None:
+            self._events.judged(judged)
+
+    def _count_passed(self) -> None:
+        gathered, self._passed = self._passed, []
+        together: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+        for kind, namespace, operation, passed, share in gathered:
+            for plan in passed:
+                labels = (
+                    *policy_labels(plan.policy),
+                    kind,
+                    namespace,
+                    operation.lower(),
+                    plan.name,
+                    PASS,
+                    plan.kind,
+                    ADMISSION,
+                )
+                together.setdefault(labels, []).append((share, 1.0))
+        for key, shares in together.items():
+            self._metrics.count("kyverno_policy_results_total", *key, by=float(len(shares)))
+            self._metrics.observe_all("kyverno_policy_execution_duration_seconds", shares, *key)
+
+
+def count_result(
+    metrics: Metrics, request: Request, result: RuleResult, seconds: float, cause: str = ADMISSION
+) -> None:
+    """Counts one result; scans give :data:`SCAN` as the cause."""
+    if result.info is None:
+        return
+    labels = (
+        *policy_labels(result.info),
+        request.kind,
+        request.namespace,
+        request.operation.lower(),
+        result.rule,
+        result.status,
+        result.kind,
+        cause,
+    )
+    metrics.count("kyverno_policy_results_total", *labels)
+    metrics.observe("kyverno_policy_execution_duration_seconds", seconds, *labels)
+
+
+def tell(judged: Judged) -> None:
+    """The lines of one request: one for every policy that was broken or could not be evaluated, and one for the
+    refusal. At ``--v=4`` also for what passed, changed something or was excepted, and for the admission."""
+    request, response, decision = judged.request, judged.response, judged.decision
+    debug = log.isEnabledFor(logging.DEBUG)
+    about = _about(request)
+    what = "validation" if response.what == "validate" else "mutation"
+    broken: dict[str, list[RuleResult]] = {}
+    for result in response.results:
+        if result.status in (FAIL, ERROR):
+            broken.setdefault(result.policy_key, []).append(result)
+        elif result.status == SKIP and result.exceptions:
+            skipped = _with(about, policy=result.policy_key, rules=[result.rule], exceptions=result.exceptions)
+            log.debug("rule skipped", extra=skipped)
+    for policy, results in broken.items():
+        worst = ERROR if any(r.status == ERROR for r in results) else FAIL
+        action = "Enforce" if any(r.action == "Enforce" for r in results) else "Audit"
+        log.info(
+            f"{what} failed",
+            extra=_with(
+                about,
+                policy=policy,
+                rules=[r.rule for r in results],
+                verdict=worst,
+                action=action,
+                message="; ".join(r.message for r in results)[:LONGEST_TEXT],
+            ),
+        )
+    if debug:
+        for policy, rules in _good(response).items():
+            if policy not in broken:
+                log.debug(f"{what} passed", extra=_with(about, policy=policy, rules=rules, verdict=PASS))
+    if not decision.allowed:
+        log.info("admission request denied", extra=_with(about, policies=sorted(broken), verdict="deny"))
+    elif debug:
+        policies = [info.key for info in response.policies]
+        log.debug("admission request allowed", extra=_with(about, policies=policies, verdict="allow"))
+
+
+def policy_labels(info: PolicyInfo) -> tuple[str, str, str, str, str]:
+    """The labels that every metric of a policy begins with, in the order of the table."""
+    return (
+        "enforce" if info.enforcing else "audit",
+        "namespaced" if info.namespace is not None else "cluster",
+        str(info.background).lower(),
+        info.namespace or "-",
+        info.name,
+    )
+
+
+def without_secrets(request: Request) -> dict[str, Any]:
+    """A request as the API server sent it, the values of a Secret and what is applied last (it holds them again) left
+    out."""
+    shown = dict(request.root.get("request") or {})
+    if request.kind == "Secret" and not request.group:
+        for key in ("object", "oldObject"):
+            obj = shown.get(key)
+            if type(obj) is dict:
+                metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k != "annotations"}
+                hidden = {k: dict.fromkeys(obj[k] or (), "**REDACTED**") for k in ("data", "stringData") if k in obj}
+                shown[key] = {**obj, "metadata": metadata, **hidden}
+    return shown
+
+
+def _good(response: EngineResponse) -> dict[str, list[str]]:
+    good: dict[str, list[str]] = {}
+    for plan in response.passed:
+        good.setdefault(plan.policy.key, []).append(plan.name)
+    for result in response.results:
+        if result.status == PASS:
+            good.setdefault(result.policy_key, []).append(result.rule)
+    return good
+
+
+def _about(request: Request) -> dict[str, object]:
+    return {
+        "operation": request.operation,
+        "kind": request.kind,
+        "namespace": request.namespace,
+        "name": request.name,
+        "user": request.username,
+        "uid": request.uid,
+        "dryRun": request.dry_run or None,
+    }
+
+
+def _with(about: dict[str, object], **values: object) -> dict[str, object]:
+    return fields(**values, **about)
