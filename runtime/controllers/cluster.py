@@ -121,7 +121,7 @@ class _Cluster:
         self._shards = Shards()
         self._leases = ShardLeases(client, settings.names, settings.identity, settings.parts, self._shards)
         self._events = Events(
-            client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells_of(action)
+            client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells(action)
         )
         self._tell = PolicyEvents(self._events, self._uid_of)
         self._config = ClusterConfig()
