@@ -36,7 +36,9 @@ of a rule               meaning
 ``podSecurity``         ``{level, version, exclude}`` of such a rule
 ``onPolicyUpdate``      true: a change of the policy sets a rule with targets off for all that it matches
 ``passed``              the message of a pass, where it is not the standing one
-``generate``            ``{synchronize, generateExisting, orphanDownstreamOnPolicyDelete, useServerSideApply}``
+``generate``            ``{synchronize, generateExisting, orphanDownstreamOnPolicyDelete, useServerSideApply,
+                        targets}``; a target is ``{apiVersion, kind, name, namespace, clone, cloneList}`` as written,
+                        variables not put in
 ``cleanup``             ``{schedule, propagation?}``; of the guide's rule also ``removals``, a list of
                         ``{kind, names?, namespaces?, selector?}``, and ``kinds`` that ``match`` names (a kind is a
                         list of group, version, kind and subresource)
@@ -46,7 +48,7 @@ of a rule               meaning
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from compiler.autogen import expand
 from compiler.diagnostics import Reporter
@@ -64,7 +66,7 @@ from compiler.frontends.validate import lower_validate
 from compiler.ir import ops as ir
 from compiler.ir.build import TRUE, negate
 from compiler.schema.kinds import Schemas, provider
-from compiler.schema.model import Cleanup, ExceptionPolicy, Generate, Override, Params, Policy, Removal, Rule
+from compiler.schema.model import Cleanup, ExceptionPolicy, Override, Params, Policy, Removal, Rule
 
 
 def lower(
@@ -159,6 +161,9 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     return b.function()
 
 
+_TARGET: Final = ("apiVersion", "kind", "name", "namespace", "clone", "cloneList")
+
+
 def _works_on_others(rule: Rule) -> bool:
     """Whether a rule makes or changes other objects than the one that sets it off."""
     return rule.generate is not None or (rule.mutate is not None and bool(rule.mutate.targets))
@@ -168,7 +173,7 @@ def _rule(policy: Policy, rule: Rule, entry: str) -> ir.Rule:
     kind = _kind(rule)
     meta = _rule_meta(rule)
     if rule.generate is not None:
-        meta["generate"] = _generate_meta(policy, rule.generate)
+        meta["generate"] = _generate_meta(policy, rule)
     if rule.cleanup is not None:
         meta["cleanup"] = _cleanup_meta(rule, rule.cleanup)
     if kind == "mutateExisting" and _on_policy_update(policy, rule):
@@ -186,13 +191,18 @@ def _kind(rule: Rule) -> str:
     return "generate" if rule.generate is not None else "cleanup" if rule.cleanup is not None else "validate"
 
 
-def _generate_meta(policy: Policy, generate: Generate) -> dict[str, Any]:
+def _generate_meta(policy: Policy, rule: Rule) -> dict[str, Any]:
+    generate, raw = rule.generate, rule.raw["generate"]
+    if generate is None:
+        raise ValueError(f"rule {rule.name} does not generate")
     spec = policy.doc.value.get("spec") or {}
+    targets = raw["foreach"] if generate.foreach else [raw]
     return {
         "synchronize": generate.synchronize,
         "generateExisting": generate.generate_existing or spec.get("generateExisting") is True,
         "orphanDownstreamOnPolicyDelete": generate.orphan_downstream,
         "useServerSideApply": spec.get("useServerSideApply") is True,
+        "targets": [{key: target[key] for key in _TARGET if target.get(key)} for target in targets],
     }
 
 

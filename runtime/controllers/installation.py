@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.config import Settings
+from runtime.controllers.updaterequests import UpdateRequests
 from runtime.host import Ask
 from runtime.k8s.client import HttpKubeClient
 from runtime.k8s.discovery import Discovery
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class Installation:
     """``discovery`` tells which resources the cluster has; with True it is asked anew. ``ask`` answers the host calls
     of rules. ``config`` is a function, since the ConfigMap may change at any time. ``follow`` makes the webhook
-    configurations and the status be looked at again. ``tell`` is who tells what policies did, as events."""
+    configurations and the status be looked at again. ``tell`` is who tells what policies did, as events. ``requests`` takes work that is left for later."""
 
     client: HttpKubeClient
     settings: Settings
@@ -42,6 +43,10 @@ class Installation:
     shards: Shards
     follow: Callable[[], None]
     tell: PolicyEvents
+    requests: UpdateRequests = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.requests = UpdateRequests(self.client, self.settings.names, self.shards, self.config, self.metrics)
 
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, Any]]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.controllers.installation import Installation, Part
+from runtime.controllers.triggers import Triggers
 
 
 def make_parts(installation: Installation) -> list[Part]:
     """The controllers that the settings ask for, in the order in which they start."""
-    rows: list[tuple[str, Callable[[Installation], Part]]] = []
+    rows: list[tuple[str, Callable[[Installation], Part]]] = [
+        ("admission", Triggers),
+        ("background", lambda i: i.requests),
+    ]
     return [make(installation) for part, make in rows if part in installation.settings.parts]

@@ -15,10 +15,13 @@ CLUSTER_CLEANUP_POLICY: Final = Resource(
 )
 CLEANUP_POLICY: Final = Resource("kyverno.io", "v2", "cleanuppolicies", "CleanupPolicy")
 
+UPDATE_REQUEST: Final = Resource("kyverno.io", "v2", "updaterequests", "UpdateRequest")
+
 NAMESPACE: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 ACCESS_REVIEW: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
+CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap")
 SECRET: Final = Resource("", "v1", "secrets", "Secret")
 LEASE: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 CRD: Final = Resource(

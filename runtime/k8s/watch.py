@@ -61,13 +61,16 @@ class Watcher:
         listener: Listener,
         *,
         keep: Callable[[Object], Object] = lambda obj: obj,
+        namespace: str = "",
     ) -> None:
+        """``keep`` makes of an object what is kept of it; ``namespace`` limits the collection to one."""
         self.resource = resource
         self.objects: dict[Key, Object] = {}
         self.synced = asyncio.Event()
         self._client = client
         self._listener = listener
         self._keep = keep
+        self._namespace = namespace
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -86,7 +89,7 @@ class Watcher:
                 await asyncio.sleep(wait)
 
     async def _list(self) -> str:
-        listed = await self._client.list(self.resource)
+        listed = await self._client.list(self.resource, self._namespace)
         now: dict[Key, Object] = {}
         for item in listed["items"]:
             # Items of a list carry neither: the list does.
@@ -107,7 +110,7 @@ class Watcher:
         return str((listed.get("metadata") or {}).get("resourceVersion") or "0")
 
     async def _watch(self, version: str, backoff: Backoff) -> str:
-        async for event in self._client.watch(self.resource, version):
+        async for event in self._client.watch(self.resource, version, self._namespace):
             backoff.reset()
             obj = event["object"]
             version = _version(obj) or version

@@ -1,0 +1,83 @@
+"""What an admitted request sets off: rules of the background that match it, objects that were generated, sources.
+
+A hook of the validating webhook (``runtime.webhook.live``): what follows from a request is written as update requests
+before it is answered, so that nothing is lost when this process ends a moment later. What the rules say is asked once;
+:data:`HANDLERS` has, for each kind of rule, who goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from runtime.controllers.generatetriggers import generated_rules, other_events
+from runtime.controllers.installation import Installation
+from runtime.engine import Engine, EngineResponse, RuleResult
+from runtime.host import KEY as HOST
+from runtime.host import Table, settle, within
+from runtime.request import Request
+from runtime.webhook.live import Judged
+
+log = logging.getLogger("thesmos.triggers")
+
+Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResult]], Awaitable[None]]
+"""Called with the request and the results of the rules of one kind, those that do not match it left out."""
+
+HANDLERS: Final[dict[str, Handler]] = {"generate": generated_rules}
+
+
+class Triggers:
+    """The hook, as a part of admission. What fails is logged: the verdict stands."""
+
+    name = "triggers"
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        installation.live.hooks.append(self.hook)
+
+    async def run(self) -> None:
+        """Until cancelled: all is done in the hook."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._installation.requests.flush(2.0)
+
+    def policies_changed(self) -> None:
+        """The hook asks the snapshot that is live."""
+
+    async def hook(self, judged: Judged) -> None:
+        """What follows from one judged request; nothing from one that is refused or a dry run."""
+        request, snapshot = judged.request, self._installation.live.snapshot
+        if not judged.decision.allowed or request.dry_run or snapshot is None:
+            return
+        engine = snapshot.engine(judged.scope)
+        found = engine.policies.candidates(
+            request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
+        )
+        work = []
+        if found.background:
+            results = (await self.evaluate(engine, request, judged.deadline)).results
+            for kind, handler in HANDLERS.items():
+                work.append(handler(self._installation, engine, request, [r for r in results if r.kind == kind]))
+        if request.username != engine.own_user:
+            work.append(other_events(self._installation, engine, request))
+        await asyncio.gather(*work)
+
+    async def evaluate(self, engine: Engine, request: Request, deadline: float) -> EngineResponse:
+        """What the rules of the background say of a request, host calls answered until ``deadline``."""
+        return await evaluated(engine, request, self._installation, deadline)
+
+
+async def evaluated(engine: Engine, request: Request, installation: Installation, deadline: float) -> EngineResponse:
+    """The rules of the background over a request, with answers to what they ask of the cluster."""
+
+    def attempt(table: Table) -> EngineResponse:
+        root: dict[str, Any] = {**request.root, HOST: table}
+        response = engine.evaluate(replace(request, root=root), "background")
+        table.complete()
+        return response
+
+    return await settle(attempt, within(installation.ask, deadline))
