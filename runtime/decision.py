@@ -16,6 +16,10 @@ MAX_WARNING: Final = 256
 """Characters of one warning that clients show; the API server cuts longer ones and all beyond 4096 in sum."""
 
 
+MAX_ANNOTATION: Final = 1024
+"""Characters of one audit annotation: each request that a policy sees has some in the audit log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """The answer to one admission request. ``patch`` is a list of RFC 6902 operations, None when nothing changed."""
@@ -46,7 +50,7 @@ def decide(responses: EngineResponse | Iterable[EngineResponse], *, force_ignore
         for result in response.results
         if result.info is not None and result.info.emit_warning and result.status not in (PASS, SKIP)
     )
-    annotations = audit_annotations(given)
+    annotations = audit_annotations(given, allowed=not blocked)
     if blocked:
         return Decision(False, denial_text(given, synchronous), warnings, None, annotations)
     return Decision(True, "", warnings, _patch(given), annotations)
@@ -82,14 +86,41 @@ def denial_text(responses: Sequence[EngineResponse], results: Iterable[RuleResul
     return "\n".join(lines) + "\n"
 
 
-def audit_annotations(responses: Iterable[EngineResponse]) -> dict[str, str]:
-    """Audit annotations of the answer: the policies that found something, by what they found."""
+def audit_annotations(responses: Iterable[EngineResponse], *, allowed: bool) -> dict[str, str]:
+    """Audit annotations of the answer: the decision, the policies that took part in it, and the rules that found
+    something, by what they found.
+
+    The API server puts the name of the webhook and a slash before each key, and drops keys that have a slash already.
+    """
+    policies: dict[str, None] = {}
     found: dict[str, list[str]] = {}
     for response in responses:
+        for plan in response.passed:
+            policies[plan.policy.key] = None
         for result in response.results:
-            if result.status in (FAIL, ERROR):
+            policies[result.policy_key] = None
+            if result.patched is not None:
+                found.setdefault("mutate", []).append(f"{result.policy_key}/{result.rule}")
+            elif result.status in (FAIL, ERROR):
                 found.setdefault(result.status, []).append(f"{result.policy_key}/{result.rule}")
-    return {f"kyverno.io/{status}": ", ".join(names) for status, names in sorted(found.items())}
+            elif result.exceptions:
+                found.setdefault("exceptions", []).extend(result.exceptions)
+    annotations = {"decision": "allow" if allowed else "deny"}
+    if policies:
+        annotations["policies"] = _listed(policies)
+    for key, names in found.items():
+        annotations[key] = _listed(dict.fromkeys(names))
+    return annotations
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names with commas between; an ellipsis where they would be too many."""
+    given = list(names)
+    text = ", ".join(given)
+    while len(text) > MAX_ANNOTATION:
+        given = given[: len(given) // 2]
+        text = ", ".join(given) + ", …"
+    return text
 
 
 def _patch(responses: Iterable[EngineResponse]) -> list[dict[str, Any]] | None:

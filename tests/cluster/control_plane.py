@@ -39,6 +39,19 @@ CONTROLLERS: Final = (
 """Only what tests look at: every controller more is CPU on a small machine."""
 
 
+AUDIT_POLICY: Final = """apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  resources: [{group: events.k8s.io}, {group: coordination.k8s.io}]
+- level: Metadata
+"""
+"""Only what webhooks are asked about, and not what is written all the time."""
+
+
 class StartProblem(Exception):
     """A part of the control plane did not come up; the text ends with the tail of its log."""
 
@@ -56,6 +69,7 @@ class ControlPlane:
         self.assets = assets
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
+        self.audit_log = folder / "audit.log"
         self._etcd_port, self._peer_port, self._api_port = free_port(), free_port(), free_port()
         self._controller_port = free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -109,6 +123,7 @@ class ControlPlane:
             ("account.key", account_key),
             ("tokens.csv", f"{TOKEN},admin,admin,system:masters\n".encode()),
             ("kubeconfig", self._kubeconfig_text().encode()),
+            ("audit-policy.yaml", AUDIT_POLICY.encode()),
         ):
             path = self.folder / name
             path.write_bytes(data)
@@ -158,6 +173,8 @@ current-context: test
             # Pods need no service account of their namespace here: nothing mounts its token.
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
+            f"--audit-policy-file={self.folder / 'audit-policy.yaml'}",
+            f"--audit-log-path={self.audit_log}",
         ]
 
     def _controller_flags(self) -> list[str]:

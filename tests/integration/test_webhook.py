@@ -86,7 +86,11 @@ def client() -> Iterator[Client]:
 def test_a_good_pod_is_admitted_with_its_uid(client: Client) -> None:
     answer = client.post("/validate?timeout=10s", review(pod({"team": "a"})))
     assert answer.status == 200
-    assert answer.response == {"uid": "0b1e5b0e-5e5e-4b6e-9c1d-000000000001", "allowed": True}
+    assert answer.response == {
+        "uid": "0b1e5b0e-5e5e-4b6e-9c1d-000000000001",
+        "allowed": True,
+        "auditAnnotations": {"decision": "allow", "policies": "require-team, warn-latest"},
+    }
 
 
 def test_a_bad_pod_is_refused_with_policy_rule_and_message(client: Client) -> None:
@@ -97,7 +101,11 @@ def test_a_bad_pod_is_refused_with_policy_rule_and_message(client: Client) -> No
         "require-team:\n  team-label: 'validation error: the label team is required. rule team-label failed at path "
         "/metadata/labels/team/'\n"
     )
-    assert response["auditAnnotations"] == {"kyverno.io/fail": "require-team/team-label"}
+    assert response["auditAnnotations"] == {
+        "decision": "deny",
+        "policies": "require-team, warn-latest",
+        "fail": "require-team/team-label",
+    }
 
 
 def test_an_audited_policy_warns_when_asked_to(client: Client) -> None:

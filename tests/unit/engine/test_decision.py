@@ -31,7 +31,26 @@ def test_audit_admits() -> None:
     decision = decide(response)
     assert decision.allowed
     assert decision.message == ""
-    assert decision.audit_annotations == {"kyverno.io/fail": "labels/wants-app"}
+    assert decision.audit_annotations == {"decision": "allow", "policies": "labels", "fail": "labels/wants-app"}
+
+
+def test_audit_annotations_tell_who_took_part() -> None:
+    engine = Engine(policy_set(policy("passes", rules=wants_label("app")), policy("fails", rules=wants_label("team"))))
+    refused = decide(engine.evaluate(create(pod(app="x")), "validate"))
+    assert refused.audit_annotations == {"decision": "deny", "policies": "passes, fails", "fail": "fails/wants-team"}
+    admitted = decide(engine.evaluate(create(pod(app="x", team="y")), "validate"))
+    assert admitted.audit_annotations == {"decision": "allow", "policies": "passes, fails"}
+    # The API server drops a key with a slash: it puts the webhook's name and one before it.
+    assert not any("/" in key for key in refused.audit_annotations)
+
+
+def test_audit_annotations_are_short() -> None:
+    names = [f"a-policy-with-a-rather-long-name-{number:03d}" for number in range(200)]
+    engine = Engine(policy_set(*(policy(name, rules=wants_label("app")) for name in names)))
+    value = decide(engine.evaluate(create(pod()), "validate")).audit_annotations["fail"]
+    assert value.startswith("a-policy-with-a-rather-long-name-000/wants-app, ")
+    assert value.endswith(", …")
+    assert len(value) <= 1024
 
 
 def test_audit_rules_of_an_enforcing_policy_are_told_but_do_not_block() -> None:
