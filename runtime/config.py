@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from runtime.reporting import Reporting
+
 MANAGED_BY: Final = "webhook.kyverno.io/managed-by"
 """Label of the webhook configurations that are ours (semantics §24)."""
 
@@ -28,14 +30,25 @@ PARTS: Final = frozenset(["admission", "background", "reports", "cleanup"])
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of one installation. The default is Kyverno's own, so that dashboards and runbooks keep working."""
+    """Names of one installation. The default is Kyverno's own, so that dashboards and runbooks keep working.
+
+    The names of Service, service account and ConfigMap follow from the installation's where they are not given.
+    """
 
     install: str = "kyverno"
     namespace: str = "kyverno"
+    own_service: str = ""
+    own_account: str = ""
+    own_config: str = ""
 
     @property
     def service(self) -> str:
-        return f"{self.install}-svc"
+        return self.own_service or f"{self.install}-svc"
+
+    @property
+    def config_map(self) -> str:
+        """The ConfigMap of the installation's settings (``runtime.controllers.clusterconfig``)."""
+        return self.own_config or self.install
 
     @property
     def resource_validating(self) -> str:
@@ -50,6 +63,16 @@ class Names:
         return f"{self.install}-policy-validating-webhook-cfg"
 
     @property
+    def verifying(self) -> str:
+        """The configuration by which a call of the webhooks shows that they can be reached."""
+        return f"{self.install}-verify-mutating-webhook-cfg"
+
+    @property
+    def health_lease(self) -> str:
+        """The Lease that tells when the webhooks were last reached."""
+        return f"{self.install}-health"
+
+    @property
     def server_name(self) -> str:
         """The DNS name under which the API server reaches the Service."""
         return f"{self.service}.{self.namespace}.svc"
@@ -57,7 +80,7 @@ class Names:
     @property
     def user(self) -> str:
         """The user name of this installation's service account."""
-        return f"system:serviceaccount:{self.namespace}:{self.install}"
+        return f"system:serviceaccount:{self.namespace}:{self.own_account or self.install}"
 
     def webhook(self, verb: str, suffix: str = "") -> str:
         """Name of one webhook in a configuration: ``validate.kyverno.svc-fail``."""
@@ -77,9 +100,16 @@ class Settings:
     ``context_bytes`` limit a call, its answer, and what a rule may load. ``parts`` are those of :data:`PARTS` that this
     process runs. ``omit_events`` are reasons of events that are not told of, at most ``max_queued_events`` wait, and
     ``events_per_second`` are written in the long run, ``events_burst`` at once. ``log_times`` is how the log writes the
-    time; ``dump_payload`` and ``dump_patches`` put requests and patches into it. With ``cleanup_dry_run`` cleanup policies
-    tell what they would remove, and nothing goes; ``ttl_seconds`` is how often the kinds are looked for whose objects may
-    have a time to live. ``global_entries`` is how many entries of the global context are loaded; 0: all.
+    time; ``dump_payload`` and ``dump_patches`` put requests and patches into it. With ``cleanup_dry_run`` cleanup
+    policies tell what they would remove, and nothing goes; ``ttl_seconds`` is how often the kinds are looked for whose
+    objects may have a time to live. ``global_entries`` is how many entries of the global context are loaded; 0: all.
+
+    ``protect_managed`` refuses what others do to objects that Thesmos manages. Without ``auto_update_webhooks``
+    webhooks for everything are installed once and left alone; ``exclude_bootstrap`` keeps webhooks that fail closed
+    away from what a node needs to join. ``drain_seconds`` is how long requests are still taken after SIGTERM (None: by where it
+    runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the Leases.
+    ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
+    ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
     """
 
     names: Names = field(default_factory=Names)
@@ -114,6 +144,7 @@ class Settings:
     context_bytes: int = 2 << 20
     registry: str | None = None
     parts: frozenset[str] = PARTS
+    reporting: Reporting = field(default_factory=Reporting)
     omit_events: frozenset[str] = frozenset()
     max_queued_events: int = 1000
     events_per_second: float = 50.0
@@ -124,6 +155,17 @@ class Settings:
     cleanup_dry_run: bool = False
     ttl_seconds: float = 60.0
     global_entries: int = 0
+    protect_managed: bool = False
+    auto_update_webhooks: bool = True
+    exclude_bootstrap: bool = False
+    drain_seconds: float | None = None
+    reuse_port: bool = False
+    leader_retry: float = 2.0
+    ca_secret: str = ""
+    tls_secret: str = ""
+    own_certificates: bool = True
+    key_algorithm: str = "ECDSA"
+    renew_before: float = 15 * 86400.0
 
     @property
     def clustered(self) -> bool:

@@ -17,13 +17,13 @@ from runtime.context.global_live import GlobalContext
 from runtime.context.outside import config_map_value
 from runtime.context.services import Services
 from runtime.context.tenancy import asker
-from runtime.k8s.client import KubeClient, Resource
+from runtime.k8s.client import KubeClient
 from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.k8s.resources import CONFIG_MAP
 from vm.host import HostCall
 from vm.intrinsics.text import json_text
 from vm.values import Err, Value
 
-CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap")
 KEPT_SECONDS: Final = 1.0
 """How old a ConfigMap may be: a burst of requests asks for the same one."""
 _MAX_KEPT: Final = 256

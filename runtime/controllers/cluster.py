@@ -21,7 +21,7 @@ from runtime.config import Settings
 from runtime.context.egress import Egress
 from runtime.context.services import Services
 from runtime.controllers.certs import CHECK_SECONDS, Certificates
-from runtime.controllers.clusterconfig import ClusterConfig
+from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.crds import apply_crds, served
 from runtime.controllers.installation import Installation
 from runtime.controllers.leases import ShardLeases, Shards
@@ -40,6 +40,7 @@ from runtime.k8s.resources import (
     CLUSTER_CLEANUP_POLICY,
     CLUSTER_POLICY,
     CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
     CRD,
     EXCEPTION,
     MUTATING_WEBHOOKS,
@@ -53,6 +54,7 @@ from runtime.observe.events import Events, limits_of
 from runtime.observe.metrics import Metrics
 from runtime.observe.policy_events import PolicyEvents
 from runtime.webhook.app import build_app
+from runtime.webhook.entry import Entry
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
 from runtime.webhook.tls import Serving
@@ -96,7 +98,8 @@ class _Cluster:
 
         self._client = client
         self._settings = settings
-        self._live = Live(namespaces={})
+        self._config = ClusterConfig()
+        self._live = Live(namespaces={}, entry=Entry(settings, self._config))
         self._metrics = metrics
         self._webhooks = WebhookConfigController(client, settings)
         self._status = StatusWriter(client)
@@ -121,10 +124,9 @@ class _Cluster:
         self._shards = Shards()
         self._leases = ShardLeases(client, settings.names, settings.identity, settings.parts, self._shards)
         self._events = Events(
-            client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells(action)
+            client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells_of(action)
         )
         self._tell = PolicyEvents(self._events, self._uid_of)
-        self._config = ClusterConfig()
         self._parts = make_parts(
             Installation(
                 client,
@@ -193,6 +195,7 @@ class _Cluster:
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
         for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
             watchers.append(Watcher(client, resource, self._note_webhook))
+        watchers.append(Watcher(client, CONFIG_MAP, self._note_config_map, namespace=self._settings.names.namespace))
         return watchers
 
     async def _serves(self, resource: Resource) -> bool:
@@ -219,6 +222,19 @@ class _Cluster:
         self._policies.note_crd(change, obj)
         self._discovery = None
         self._crd_changed = time.monotonic()
+        self._follow.set()
+
+    def _note_config_map(self, change: Change, obj: Object) -> None:
+        if key_of(obj)[1] != self._settings.names.config_map:
+            return
+        before, config = self._config, parse(None if change == "deleted" else obj)
+        if config == before:
+            return
+        self._config = self._live.entry.config = config
+        log.info("the ConfigMap %s is in force", self._settings.names.config_map)
+        for problem in config.problems:
+            log.warning("the ConfigMap %s: %s", self._settings.names.config_map, problem)
+        self._policies.configure(config.registry, config.context_bytes)
         self._follow.set()
 
     def _note_webhook(self, change: Change, obj: Object) -> None:

@@ -132,10 +132,10 @@ class ClusterConfig:
                 return True
         if not self.filters:
             return False
-        kind = request
-        return self.filters_out(kind.group, kind.version, kind.kind, kind.subresource, kind.namespace, kind.name)
+        r = request
+        return self.filters_out(r.group, r.version, r.kind, r.subresource, r.namespace, r.name)
 
-    def tells(self, action: str) -> bool:
+    def tells_of(self, action: str) -> bool:
         """Whether an event tells of the success of an action."""
         return self.success_events and (self.success_actions is None or action in self.success_actions)
 
@@ -183,7 +183,7 @@ def _filters(text: str, problems: list[str]) -> Iterable[Filter]:
                 f"resourceFilters: [{found}] matches only objects without a namespace or name, write [{parts[0]},*,*]"
             )
         key = KindKey(kind.group, kind.version, kind.kind, kind.subresource)
-        yield Filter(key, *(parts[1:] + ["", ""])[:2])
+        yield Filter(key, *[*parts[1:], "", ""][:2])
 
 
 def _sides(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

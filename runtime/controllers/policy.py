@@ -21,12 +21,13 @@ from runtime.controllers.compilation import Compiled, compile_text, kind_of_crd,
 from runtime.controllers.webhookconfig import WatchedPolicy, WatchedRule
 from runtime.engine import Engine
 from runtime.exceptions import ExceptionScope
+from runtime.generate import target_kinds
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change
 from runtime.observe.metrics import Metrics
 from runtime.policyset import CLEANUP_POLICIES, Mismatches, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
-from vm.code import BACKGROUND_KINDS
+from vm.code import KindKey, MatchKey, Rule
 
 if TYPE_CHECKING:
     from compiler.schema.model import Policy
@@ -91,6 +92,9 @@ class PolicyController:
         self._stale: set[ObjectKey] = set()
         self._wake = asyncio.Event()
         self._generation = 0
+        self._registry = settings.registry
+        self._context_bytes = settings.context_bytes
+        self._configured = False
         self.mismatches = Mismatches()
 
     def note(self, change: Change, obj: Object) -> None:
@@ -117,6 +121,17 @@ class PolicyController:
                 self._stale.add(key)
                 self._pending.setdefault(key, entry.obj)
                 self._wake.set()
+
+    def configure(self, registry: str | None, context_bytes: int | None) -> None:
+        """Settings of the ConfigMap that engines carry; None leaves one to the flags."""
+        wanted = (
+            self._settings.registry if registry is None else registry,
+            self._settings.context_bytes if context_bytes is None else context_bytes,
+        )
+        if wanted != (self._registry, self._context_bytes):
+            self._registry, self._context_bytes = wanted
+            self._configured = True
+            self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled. The first round runs even without policies, so that the webhook becomes ready."""
@@ -160,7 +175,8 @@ class PolicyController:
             self._count_change(entry, "created" if known is None else "updated")
         if self._pending:
             self._wake.set()
-        if compiled or not self._live.ready:
+        if compiled or self._configured or not self._live.ready:
+            self._configured = False
             self._live.swap(await asyncio.to_thread(self._snapshot))
             seconds = time.perf_counter() - started
             for name in compiled:
@@ -246,9 +262,9 @@ class PolicyController:
         return Engine(
             policies,
             exceptions=scope,
-            registry=self._settings.registry,
+            registry=self._registry,
             own_user=self._settings.names.user,
-            context_limit=self._settings.context_bytes,
+            context_limit=self._context_bytes,
         )
 
     def _count_change(self, entry: Entry, change: str) -> None:
@@ -277,13 +293,12 @@ def watched(entries: Iterable[Entry]) -> list[WatchedPolicy]:
         model = good.model
         without = {rule.name: _excluded_operations(rule) for rule in _computed_rules(model)}
         rules = tuple(
-            WatchedRule(
-                "mutate" if rule.kind == "mutate" else "validate", rule.keys, without.get(rule.name, frozenset())
-            )
+            WatchedRule("mutate" if rule.kind == "mutate" else "validate", keys, without.get(rule.name, frozenset()))
             for policy in good.module.policies
             for rule in policy.rules
-            # No request is answered by a rule of the background: a webhook for it would block requests for nothing.
-            if rule.kind not in BACKGROUND_KINDS
+            for keys in (rule.keys, _target_keys(rule))
+            # What a rule removes is found by watching: a webhook for it would block requests for nothing.
+            if keys and rule.kind != "cleanup"
         )
         found.append(
             WatchedPolicy(
@@ -296,6 +311,16 @@ def watched(entries: Iterable[Entry]) -> list[WatchedPolicy]:
             )
         )
     return found
+
+
+def _target_keys(rule: Rule) -> tuple[MatchKey, ...]:
+    """Requests about objects of the kinds that a rule makes and keeps in step; kinds that variables name are left to
+    the watches (``runtime.controllers.drift``)."""
+    generate = rule.meta.get("generate") or {}
+    if not generate.get("synchronize"):
+        return ()
+    kinds = target_kinds(generate["targets"])
+    return tuple(MatchKey(KindKey(*kind, ""), ("CREATE", "UPDATE", "DELETE")) for kind in kinds)
 
 
 def _computed_rules(policy: Policy) -> tuple[ModelRule, ...]:

@@ -15,7 +15,6 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from runtime.config import Settings
-from runtime.decision import Decision
 from runtime.engine import What
 from runtime.host import Host, settle, within
 from runtime.observe.decisions import Decisions
@@ -44,7 +43,7 @@ def build_app(
 ) -> web.Application:
     """The application. ``policy_check`` adds ``/policyvalidate``, and ``events`` is who tells of decisions: both only a
     cluster needs."""
-    app = web.Application(client_max_size=settings.body_limit, middlewares=[_counting(metrics)])
+    app = web.Application(client_max_size=settings.body_limit, middlewares=[_counting(metrics), _closing(live)])
     live.observers.append(Decisions(metrics, events, payload=settings.dump_payload, patches=settings.dump_patches))
     validate = _admission_handler(live, "validate", settings, metrics)
     mutate = _admission_handler(live, "mutate", settings, metrics)
@@ -66,6 +65,8 @@ def add_service_routes(app: web.Application, live: Live, metrics: Metrics) -> No
         return web.Response(text="ok\n")
 
     async def readiness(request: web.Request) -> web.Response:
+        if live.draining:
+            return web.Response(status=503, text="this replica is about to end\n")
         if live.ready:
             return web.Response(text="ok\n")
         return web.Response(status=503, text="no policies are loaded yet\n")
@@ -98,8 +99,11 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
 
         def evaluate(request: Request) -> Verdict:
             nonlocal judged
+            decided = live.entry.decide(request)
+            if decided is not None:
+                return decided
             judged = live.judge(request, what, scope, deadline)
-            return Decision(True) if judged is None else judged.decision
+            return judged.decision
 
         def attempt(host: Host | None) -> Answer:
             return admission.answer(body, lambda review: live.decode(review, host), evaluate)
@@ -173,6 +177,18 @@ def _counting(metrics: Metrics) -> Middleware:
             metrics.observe(
                 "kyverno_http_requests_duration_seconds", time.perf_counter() - started, request.method, url
             )
+
+    return middleware
+
+
+def _closing(live: Live) -> Middleware:
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response = await handler(request)
+        if live.draining:
+            # The API server keeps connections: one that is told goes elsewhere, and is never cut in a request.
+            response.force_close()
+        return response
 
     return middleware
 

@@ -20,6 +20,7 @@ from runtime.host import KEY as HOST
 from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
 from runtime.policyset import PolicySet
 from runtime.request import Request
+from runtime.webhook.entry import Entry
 from vm.host import HostCall
 
 log = logging.getLogger("thesmos.webhook")
@@ -30,14 +31,6 @@ ALL: Final = ""
 _NOTHING: Final = Engine(PolicySet.empty())
 
 _UNSEEN: Final = frozenset({"managedFields", "ownerReferences", "selfLink"})
-_OWN_KINDS: Final = frozenset({"ClusterPolicy", "Policy", "UpdateRequest"})
-_REPORT_GROUPS: Final = frozenset({"wgpolicyk8s.io", "reports.kyverno.io", "openreports.io"})
-
-
-def is_own(request: Request) -> bool:
-    """Whether an object is one of the engine's own: policies, reports and update requests are admitted whatever
-    policies say (semantics §23), since a policy for every kind could else forbid its own removal."""
-    return request.group in _REPORT_GROUPS or (request.group == "kyverno.io" and request.kind in _OWN_KINDS)
 
 
 def slim_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +92,8 @@ class Live:
 
     ``namespaces`` are the Namespaces by name where they are known (a cluster), else it is None. ``roles`` answers with
     the roles and cluster roles bound to a user. ``ask`` answers what rules ask of the cluster; None: there is none.
-    ``services``: context entries of namespaced policies may call services.
+    ``services``: context entries of namespaced policies may call services. ``entry`` says which requests policies are
+    not asked about. ``draining``: this process is about to end, and says so to those who look whether it is ready.
     """
 
     snapshot: Snapshot | None = None
@@ -107,6 +101,8 @@ class Live:
     roles: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], tuple[str, ...]]] | None = None
     ask: Ask | None = None
     services: bool = False
+    entry: Entry = field(default_factory=Entry)
+    draining: bool = False
     observers: list[Observer] = field(default_factory=list)
     hooks: list[Hook] = field(default_factory=list)
 
@@ -116,6 +112,7 @@ class Live:
 
     @property
     def ready(self) -> bool:
+        """Whether requests can be answered: policies are loaded."""
         return self.snapshot is not None
 
     def decode(self, review: dict[str, Any], host: Host | None = None) -> Request:
@@ -148,18 +145,15 @@ class Live:
 
     def evaluate(self, request: Request, what: What, scope: str, deadline: float) -> Decision:
         """Decides one request. ``deadline`` is a reading of ``time.monotonic``; raises ``DeadlinePassed``."""
-        judged = self.judge(request, what, scope, deadline)
-        return Decision(True) if judged is None else judged.decision
+        decided = self.entry.decide(request)
+        return self.judge(request, what, scope, deadline).decision if decided is None else decided
 
-    def judge(self, request: Request, what: What, scope: str, deadline: float) -> Judged | None:
-        """Decides one request as :meth:`evaluate` does, and tells how; None for an object of our own, which is
-        admitted."""
+    def judge(self, request: Request, what: What, scope: str, deadline: float) -> Judged:
+        """What policies say of a request, which :attr:`entry` has let through to them."""
         snapshot = self.snapshot
         if snapshot is None or time.monotonic() >= deadline:
             # Also when no rule is reached: the body took too long to come in.
             raise DeadlinePassed
-        if is_own(request):
-            return None
         start = time.perf_counter()
         response = snapshot.engine(scope).evaluate(request, what, deadline=deadline)
         host = request.root.get(HOST)
@@ -168,8 +162,12 @@ class Live:
         seconds = time.perf_counter() - start
         decision = decide(response, force_ignore=snapshot.force_ignore)
         judged = Judged(request, response, decision, scope, deadline)
-        for observer in self.observers:
-            observer(judged, seconds)
+        try:
+            for observer in self.observers:
+                observer(judged, seconds)
+        except Exception:
+            # The verdict stands, whatever goes wrong in telling of it.
+            log.exception("a decision could not be told of")
         return judged
 
     async def told(self, judged: Judged) -> None:
