@@ -195,7 +195,7 @@ class Engine:
         fuel = self.fuel
         meter = self.meter()
         for policy, plans in groups:
-            keep = full or policy.emit_warning
+            keep = full or policy.recorded
             for plan in plans:
                 # Meter.begin, written out: this loop is what every request waits for.
                 meter.left = fuel
@@ -238,7 +238,7 @@ class Engine:
                     results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED), meter))
                     continue
                 result = _result(plan, request, WORDS[status], outcome, meter)
-                if full and status is _FAIL and (standard := plan.meta.get("podSecurity")):
+                if keep and status is _FAIL and (standard := plan.meta.get("podSecurity")):
                     broken = of_pod_security(standard, more, request.resource)
                     result = replace(result, properties={**result.properties, **broken})
                 results.append(result)

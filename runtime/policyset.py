@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from runtime.match_index import IndexedRule, MatchIndex
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
-from vm.code import BACKGROUND_KINDS, Exemption, Module, Policy, Rule
+from vm.code import BACKGROUND_KINDS, Exemption, MatchKey, Module, Policy, Rule
 from vm.host import Imports, Meter, Outcome, Status
 from vm.intrinsics.wildcard import match as wildcard
 
@@ -36,7 +36,8 @@ FUEL: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """What the runtime needs to know of a policy, decoded once from the bundle's plain JSON."""
+    """What the runtime needs to know of a policy, decoded once from the bundle's plain JSON. ``recorded``: admission
+    keeps what its rules pass, for warnings, or since no background scan reports it."""
 
     name: str
     namespace: str | None
@@ -51,6 +52,7 @@ class PolicyInfo:
     admission: bool
     scored: bool
     enforcing: bool
+    recorded: bool
     annotations: Mapping[str, str]
     meta: Mapping[str, Any] = field(repr=False)
 
@@ -273,9 +275,22 @@ def _policy_info(policy: Policy) -> PolicyInfo:
         admission=meta.get("admission") is not False,
         scored=annotations.get("policies.kyverno.io/scored") != "false",
         enforcing="Enforce" in actions,
+        recorded=meta.get("emitWarning") is True
+        or meta.get("background") is False
+        or any(rule.kind == "validate" and not is_scanned(rule) for rule in policy.rules),
         annotations=annotations,
         meta=meta,
     )
+
+
+def is_scanned(rule: Rule) -> bool:
+    """Whether a background scan can reach a rule: it looks at objects as if they were created now."""
+    return rule.kind == "validate" and any(map(is_scan_key, rule.keys))
+
+
+def is_scan_key(key: MatchKey) -> bool:
+    """Whether a way to reach a rule is open to a background scan."""
+    return not key.kind.subresource and (not key.operations or "CREATE" in key.operations)
 
 
 def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tuple[Exemption, Run]]) -> RulePlan:

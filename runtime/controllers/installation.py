@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.config import Settings
 from runtime.controllers.updaterequests import UpdateRequests
+from runtime.engine import RuleResult
 from runtime.host import Ask
 from runtime.k8s.client import HttpKubeClient
 from runtime.k8s.discovery import Discovery
@@ -25,11 +26,16 @@ if TYPE_CHECKING:
     from runtime.observe.policy_events import PolicyEvents
 
 
+Outcome = Callable[[Mapping[str, Any], Sequence[RuleResult]], None]
+"""Takes the object that set rules off, and their results with the properties for its report. Returns at once."""
+
+
 @dataclass(slots=True)
 class Installation:
     """``discovery`` tells which resources the cluster has; with True it is asked anew. ``ask`` answers the host calls
     of rules. ``config`` is a function, since the ConfigMap may change at any time. ``follow`` makes the webhook
-    configurations and the status be looked at again. ``tell`` is who tells what policies did, as events. ``requests`` takes work that is left for later."""
+    configurations and the status be looked at again. ``tell`` is who tells what policies did, as events. ``requests``
+    takes work that is left for later. ``outcomes`` are told what rules of the background did because of an object."""
 
     client: HttpKubeClient
     settings: Settings
@@ -44,6 +50,7 @@ class Installation:
     follow: Callable[[], None]
     tell: PolicyEvents
     requests: UpdateRequests = field(init=False)
+    outcomes: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.requests = UpdateRequests(self.client, self.settings.names, self.shards, self.config, self.metrics)

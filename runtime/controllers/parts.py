@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.controllers.audittrail import AuditTrail
 from runtime.controllers.installation import Installation, Part
 from runtime.controllers.triggers import Triggers
 
@@ -14,4 +15,6 @@ def make_parts(installation: Installation) -> list[Part]:
         ("admission", Triggers),
         ("background", lambda i: i.requests),
     ]
-    return [make(installation) for part, make in rows if part in installation.settings.parts]
+    # Every part has something to report; the scan alone is of the part that is named so.
+    parts: list[Part] = [AuditTrail(installation)]
+    return parts + [make(installation) for part, make in rows if part in installation.settings.parts]

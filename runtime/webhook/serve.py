@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, PARTS, Names, Settings, default_namespace
+from runtime.webhook.reportflags import add_report_arguments, reporting_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -168,6 +169,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-context-size", dest="context_bytes", type=_bytes, default=2 << 20, metavar="N",
         help="how many bytes of JSON the context of a rule may come to",
     )  # fmt: skip
+    contexts.add_argument(
+        "--max-global-context-entries", "--maxGlobalContextEntries", dest="global_entries", type=_whole, default=0,
+        metavar="N", help="how many entries of the global context are loaded (0: all)",
+    )  # fmt: skip
     logs = parser.add_argument_group("log")
     logs.add_argument(
         "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
@@ -187,6 +192,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             flag, kyverno, nargs="?", const=True, default=False, type=_boolean, metavar="BOOL", help=what_for
         )
     add_event_arguments(parser)
+    add_report_arguments(parser, _boolean, _seconds, _count)
     add_cleanup_arguments(parser)
 
 
@@ -261,6 +267,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         call_bytes=args.call_bytes,
         context_bytes=args.context_bytes,
         parts=args.parts,
+        reporting=reporting_of(args),
         omit_events=args.omit_events,
         max_queued_events=args.max_queued_events,
         events_per_second=args.events_per_second,
@@ -475,6 +482,12 @@ def _count(text: str) -> int:
     if text.isdigit() and int(text) > 0:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+
+
+def _whole(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
 
 
 def _rate(text: str) -> float:

@@ -1,0 +1,242 @@
+"""Policy reports as objects: which rules report what, results of rules as report results, old and new ones as a report.
+
+Pure functions; ``runtime.controllers.scan`` and ``admissionreports`` make results, ``reportwriter`` writes reports. The
+report of an object is named by its UID and lives in its namespace (semantics §26); both groups have the same content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+from runtime.engine import RuleResult
+from runtime.k8s.client import Object, Resource
+from runtime.policyset import CLEANUP_POLICIES, is_scanned
+from runtime.properties import message_of, of_result
+from vm.code import Module
+
+POLICY_REPORT: Final = Resource("wgpolicyk8s.io", "v1alpha2", "policyreports", "PolicyReport")
+CLUSTER_POLICY_REPORT: Final = Resource(
+    "wgpolicyk8s.io", "v1alpha2", "clusterpolicyreports", "ClusterPolicyReport", namespaced=False
+)
+REPORT: Final = Resource("openreports.io", "v1alpha1", "reports", "Report")
+CLUSTER_REPORT: Final = Resource("openreports.io", "v1alpha1", "clusterreports", "ClusterReport", namespaced=False)
+
+MANAGED: Final = {"app.kubernetes.io/managed-by": "kyverno"}
+DISABLED: Final = "reports.kyverno.io/disabled"
+SCAN: Final = "audit.kyverno.io/scan"
+"""Annotation: what the scan saw and what came of it, ``<object and rules>.<results>``: a new process goes on there."""
+ADMISSION: Final = "audit.kyverno.io/admission"
+"""Annotation: the policies whose results came from admission, as short hashes with commas between."""
+
+SOURCE: Final = "kyverno"
+STATUSES: Final = ("pass", "fail", "warn", "error", "skip")
+SEVERITIES: Final = frozenset(("critical", "high", "medium", "low", "info"))
+
+Result = dict[str, Any]
+Owner = Literal["scan", "admission"]
+ResultKey = tuple[str, str]
+"""Policy and rule: a report has one result of each."""
+Rules = Mapping[str, Mapping[str, Owner]]
+"""By policy key and rule name who reports a rule: the background scan, or admission with what follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The object that a report is about. ``uid`` is empty where it is not known yet."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+
+    @classmethod
+    def of(cls, obj: Object) -> Subject:
+        metadata = obj.get("metadata") or {}
+        return cls(
+            str(obj.get("apiVersion") or ""),
+            str(obj.get("kind") or ""),
+            str(metadata.get("namespace") or ""),
+            str(metadata.get("name") or ""),
+            str(metadata.get("uid") or ""),
+        )
+
+    @property
+    def reference(self) -> dict[str, str]:
+        found = {
+            "apiVersion": self.api_version,
+            "kind": self.kind,
+            "name": self.name,
+            "namespace": self.namespace,
+            "uid": self.uid,
+        }
+        return {key: value for key, value in found.items() if value}
+
+
+def reported_rules(modules: Iterable[Module]) -> dict[str, dict[str, Owner]]:
+    """Who reports the rules of policies; those with the label ``reports.kyverno.io/disabled`` are left out."""
+    found: dict[str, dict[str, Owner]] = {}
+    for module in modules:
+        for policy in module.policies:
+            kind = policy.meta.get("kind")
+            if kind in CLEANUP_POLICIES or is_disabled(policy.meta):
+                continue
+            key = policy.name if policy.namespace is None else f"{policy.namespace}/{policy.name}"
+            background = policy.meta.get("background") is not False
+            found[key] = {r.name: "scan" if background and is_scanned(r) else "admission" for r in policy.rules}
+    return found
+
+
+def is_disabled(meta: Mapping[str, Any]) -> bool:
+    return (meta.get("labels") or {}).get(DISABLED) is not None
+
+
+def results_of(results: Iterable[RuleResult], allowed: frozenset[str], now: int) -> list[Result]:
+    """Results of rules as those of a report, of the statuses that are ``allowed``."""
+    found = []
+    for result in results:
+        status = result.report_status()
+        if status in allowed:
+            found.append(_result(result, status, now))
+    return found
+
+
+def _result(result: RuleResult, status: str, now: int) -> Result:
+    info = result.info
+    annotations = info.annotations if info is not None else {}
+    made: Result = {
+        "source": SOURCE,
+        "policy": result.policy_key,
+        "rule": result.rule,
+        "result": status,
+        "message": message_of(result, status),
+        "scored": info is None or info.scored,
+        "timestamp": {"seconds": now, "nanos": 0},
+    }
+    if category := annotations.get("policies.kyverno.io/category"):
+        made["category"] = category
+    if (severity := annotations.get("policies.kyverno.io/severity")) in SEVERITIES:
+        made["severity"] = severity
+    if properties := of_result(result):
+        made["properties"] = {key: str(value) for key, value in properties.items()}
+    return made
+
+
+def key_of_result(result: Mapping[str, Any]) -> ResultKey:
+    return str(result.get("policy") or ""), str(result.get("rule") or "")
+
+
+def merged(
+    old: Sequence[Result],
+    scan: Sequence[Result] | None,
+    admission: Mapping[ResultKey, Result],
+    rules: Rules,
+    *,
+    sweep: bool = False,
+) -> list[Result]:
+    """The results that a report holds from now on, in its order. ``scan`` takes the place of all that is the scan's;
+    None leaves that as it is. ``admission`` replaces rule by rule. What no rule says any more goes with a ``scan`` or a
+    ``sweep``.
+
+    A result that says what it said keeps its time.
+    """
+    before = {key_of_result(r): r for r in old if _is_ours(r)}
+    now = dict(before)
+    if scan is not None or sweep:
+        kept = ("admission",) if scan is not None else ("admission", "scan")
+        now = {key: r for key, r in before.items() if owner_of(rules, key) in kept}
+    now |= {key_of_result(r): r for r in scan or ()}
+    now |= admission
+    for key, result in now.items():
+        known = before.get(key)
+        if known is not None and _timeless(known) == _timeless(result):
+            now[key] = known
+    found = [*(r for r in old if not _is_ours(r)), *now.values()]
+    return sorted(found, key=lambda r: (*key_of_result(r), str(r.get("source") or "")))
+
+
+def owner_of(rules: Rules, key: ResultKey) -> Owner | None:
+    """Who reports a rule; None when there is no such rule, or nobody may report it."""
+    return rules.get(key[0], {}).get(key[1])
+
+
+def report_of(
+    resource: Resource, subject: Subject, old: Object | None, results: Sequence[Result], scan: str | None, rules: Rules
+) -> Object:
+    """The report of an object with these results: a new one, or the old one with what is ours in it replaced. ``scan``
+    is the mark of the scan whose results these are, None when the old one stays."""
+    metadata = dict((old or {}).get("metadata") or {"name": subject.uid})
+    if subject.namespace:
+        metadata["namespace"] = subject.namespace
+    metadata["labels"] = {**(metadata.get("labels") or {}), **MANAGED}
+    annotations = dict(metadata.get("annotations") or {})
+    if scan is not None:
+        annotations.pop(SCAN, None)
+    if scan:
+        annotations[SCAN] = scan
+    given = sorted({mark(key_of_result(r)[0]) for r in results if _is_ours(r) and _is_given(rules, r)})
+    annotations.pop(ADMISSION, None)
+    if given:
+        annotations[ADMISSION] = ",".join(given)
+    metadata["annotations"] = annotations
+    metadata["ownerReferences"] = [
+        {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
+    ]
+    return {
+        **(old or {}),
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "scope": subject.reference,
+        "results": list(results),
+        "summary": summary_of(results),
+    }
+
+
+def resource_of(namespace: str, *, openreports: bool) -> Resource:
+    """Where the reports of a namespace are, or those of cluster-wide objects."""
+    if openreports:
+        return REPORT if namespace else CLUSTER_REPORT
+    return POLICY_REPORT if namespace else CLUSTER_POLICY_REPORT
+
+
+def summary_of(results: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    summary = dict.fromkeys(STATUSES, 0)
+    for result in results:
+        if result.get("result") in summary:
+            summary[str(result["result"])] += 1
+    return summary
+
+
+def digest(value: Any) -> str:
+    """A short hash of JSON; 64 bits, since what is compared is one old form of an object with one new."""
+    data = value if isinstance(value, bytes) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def mark(policy: str) -> str:
+    """The short hash of a policy's key in the annotation of a report."""
+    return f"{zlib.crc32(policy.encode()):08x}"
+
+
+def results_digest(results: Iterable[Result]) -> str:
+    """The hash of results, whenever they came."""
+    return digest([_timeless(r) for r in sorted(results, key=key_of_result)])
+
+
+def _timeless(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in result.items() if key != "timestamp"}
+
+
+def _is_ours(result: Mapping[str, Any]) -> bool:
+    return bool(result.get("source", SOURCE) == SOURCE)
+
+
+def _is_given(rules: Rules, result: Mapping[str, Any]) -> bool:
+    return owner_of(rules, key_of_result(result)) != "scan"

@@ -1,0 +1,355 @@
+"""The background scan: looks at the objects of the cluster with the policies of now, and has the reports written.
+
+For each collection that rules of background policies may reach, a stream lists page by page and then watches; an
+object is evaluated when it, the rules for its kind or the labels of its namespace changed, and at intervals. What is
+kept of an object is one hash. Each replica looks at the objects of its shards (``runtime.controllers.leases``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from runtime.controllers.installation import Installation
+from runtime.controllers.reports import Subject, digest, is_disabled, results_of
+from runtime.controllers.reportwriter import ReportWriter, group_kind
+from runtime.controllers.scankinds import Place, ScannedKind, scanned_kinds
+from runtime.engine import Engine, EngineResponse
+from runtime.host import KEY as HOST
+from runtime.host import SERVICES, Table, key_of, settle, within
+from runtime.k8s.client import Object
+from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.k8s.resources import NAMESPACE
+from runtime.k8s.stream import Listener, Stream
+from runtime.observe.decisions import SCAN, count_result
+from runtime.policyset import CLEANUP_POLICIES
+from runtime.request import Request
+from runtime.webhook.live import slim_namespace
+from vm.host import HostCall
+from vm.values import Err, Value
+
+log = logging.getLogger("thesmos.scan")
+
+PART: Final = "reports"
+SETTLE: Final = 0.5
+"""Seconds to wait for more changes of policies before objects are looked at."""
+LOOK_SECONDS: Final = 15.0
+"""How often the kinds of the cluster and the labels of namespaces are compared with what they were."""
+SLICE: Final = 0.005
+"""Seconds of evaluation after which requests get their turn."""
+ANSWER_SECONDS: Final = 30.0
+"""How long the answers to what rules ask of the cluster are waited for."""
+KEPT_SECONDS: Final = 10.0
+"""How old an answer may be that several objects ask for."""
+MAX_KEPT: Final = 256
+
+REPORTED: Final = "+"
+"""Behind the hash of an object that has a report: one that somebody removes is written again."""
+
+_UNSEEN: Final = frozenset({"managedFields", "resourceVersion", "generation"})
+
+
+class Scan:
+    """``writer`` takes the results. Where no reports are written, events and metrics tell."""
+
+    def __init__(self, installation: Installation, writer: ReportWriter) -> None:
+        self._installation = installation
+        self._writer = writer
+        self._engine: Engine | None = None
+        self._kinds: dict[Place, _KindScan] = {}
+        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._labels: dict[str, str] = {}
+        self._kept: dict[Any, tuple[float, Value]] = {}
+        self._turn = time.perf_counter()
+        self.listing = asyncio.Semaphore(installation.settings.reporting.workers)
+        self._engine_changed = True
+        installation.shards.listen(self._shards_changed)
+        writer.missed.append(self._missed)
+
+    def policies_changed(self) -> None:
+        """A new policy set is live."""
+        self._engine_changed = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self._installation.settings.reporting.write:
+            await self._writer.synced.wait()
+        try:
+            while True:
+                if self._changed.is_set():
+                    await asyncio.sleep(SETTLE)
+                self._changed.clear()
+                try:
+                    await self._follow()
+                except (ApiProblem, Unreachable, TimeoutError) as problem:
+                    log.warning("the kinds to scan cannot be told: %s", problem)
+                except Exception:
+                    log.exception("the background scan could not be brought up to date")
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._changed.wait()
+        finally:
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _follow(self) -> None:
+        """Brings the streams in line with policies, kinds and namespaces."""
+        if self._engine_changed or self._engine is None:
+            # A thread of its own would meet the policies while they change; 500 of them take about 20 ms.
+            self._engine = self._make_engine()
+            self._engine_changed = False
+        discovery = await self._installation.discovery(False)
+        wanted = scanned_kinds(self._engine.policies, discovery)
+        relabelled = self._relabelled()
+        for place, kind in wanted.items():
+            known = self._kinds.get(place)
+            if known is not None and known.kind.resource == kind.resource:
+                known.use(self._engine, kind, relabelled)
+                continue
+            await self._stop(place)
+            self._kinds[place] = made = _KindScan(self, self._installation, self._writer, self._engine, kind)
+            self._tasks[place] = asyncio.create_task(made.run(), name=f"scan of {kind.resource.plural}")
+        for place in [place for place in self._kinds if place not in wanted]:
+            await self._stop(place)
+        await self._drop_others({group_kind(k.resource.api_version, k.resource.kind) for k in wanted.values()})
+
+    def _make_engine(self) -> Engine:
+        return self._installation.policies.engine_of(
+            lambda policy: policy.background and policy.kind not in CLEANUP_POLICIES and not is_disabled_model(policy),
+            scan=True,
+        )
+
+    def _relabelled(self) -> bool:
+        """Whether labels of a namespace have changed since this was asked last."""
+        now = {
+            name: digest((namespace.get("metadata") or {}).get("labels") or {})
+            for name, namespace in self._installation.namespaces.items()
+        }
+        before, self._labels = self._labels, now
+        return any(name in before and before[name] != labels for name, labels in now.items())
+
+    async def _stop(self, place: Place) -> None:
+        task = self._tasks.pop(place, None)
+        self._kinds.pop(place, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _drop_others(self, scanned: set[str]) -> None:
+        """What the scan said of objects whose kinds no rule looks at any more goes."""
+        for count, (uid, known) in enumerate(list(self._writer.known.items())):
+            # Reports of another engine have neither mark, and may hold what no rule says.
+            if known.kind not in scanned and (known.scan or not known.admission) and self.holds(uid):
+                self._writer.emptied(uid)
+            if count % 1000 == 999:
+                await asyncio.sleep(0)
+
+    def holds(self, uid: str) -> bool:
+        return self._installation.shards.holds(PART, uid)
+
+    def _shards_changed(self) -> None:
+        for scan in self._kinds.values():
+            scan.stream.again.set()
+
+    def _missed(self, kind: str) -> None:
+        for scan in self._kinds.values():
+            if scan.name == kind:
+                asyncio.get_running_loop().call_later(SETTLE, scan.stream.again.set)
+
+    async def ask(self, call: HostCall) -> Value:
+        """An answer of the cluster; objects that follow one another often ask the same."""
+        key, now = key_of(call), time.monotonic()
+        kept = self._kept.get(key)
+        if kept is not None and now - kept[0] < KEPT_SECONDS:
+            return kept[1]
+        answer = await self._installation.ask(call)
+        if not isinstance(answer, Err):
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            self._kept[key] = (now, answer)
+        return answer
+
+    async def breathe(self) -> None:
+        """Lets requests have their turn when evaluation has taken long enough."""
+        if time.perf_counter() - self._turn > SLICE:
+            await asyncio.sleep(0)
+            self._turn = time.perf_counter()
+
+
+class _KindScan:
+    """The scan of one collection. ``_seen`` holds the hash of each object as it was looked at last."""
+
+    def __init__(
+        self, scan: Scan, installation: Installation, writer: ReportWriter, engine: Engine, kind: ScannedKind
+    ) -> None:
+        self.kind = kind
+        self.name = group_kind(kind.resource.api_version, kind.resource.kind)
+        self._scan = scan
+        self._installation = installation
+        self._writer = writer
+        self._engine = engine
+        self._seen: dict[str, str] = {}
+        self._listed: set[str] = set()
+        self._before: set[str] = set()
+        self._forced = False
+        self._whole = time.monotonic()
+        self._begun = 0.0
+        seconds = installation.settings.reporting.seconds
+        self.stream = Stream(
+            installation.client,
+            kind.resource,
+            Listener(self._begin, self._each, self._end, self._gone),
+            # Not all kinds at the same moment, nor all replicas.
+            seconds=seconds * random.uniform(0.95, 1.0),
+            listing=scan.listing,
+        )
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.stream.run()
+            except Exception:
+                log.exception("the scan of %s ended, it begins anew", self.kind.resource.plural)
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def use(self, engine: Engine, kind: ScannedKind, relabelled: bool) -> None:
+        """Goes on with other rules; looks at all objects again when they may say something else."""
+        before, self.kind, self._engine = self.kind, kind, engine
+        if kind != before or (relabelled and kind.labels):
+            self.stream.again.set()
+
+    def _begin(self) -> None:
+        self._begun = time.monotonic()
+        self._forced = self._begun - self._whole >= self._installation.settings.reporting.seconds * 0.9
+        self._listed = set()
+        self._before = {uid for uid, known in self._writer.known.items() if known.kind == self.name}
+
+    def _end(self) -> None:
+        if self._forced:
+            self._whole = self._begun
+            self._forced = False
+        gone = (self._before | self._seen.keys()) - self._listed
+        for uid in gone:
+            self._drop(uid)
+        log.debug("%s: %d objects, %d gone", self.kind.resource.plural, len(self._listed), len(gone))
+        self._listed, self._before = set(), set()
+
+    def _gone(self, obj: Object) -> None:
+        self._drop(Subject.of(obj).uid)
+
+    def _drop(self, uid: str) -> None:
+        self._seen.pop(uid, None)
+        if self._scan.holds(uid):
+            self._writer.gone(uid)
+
+    async def _each(self, obj: Object, listed: bool) -> None:
+        subject = Subject.of(obj)
+        if not subject.uid:
+            return
+        if listed:
+            self._listed.add(subject.uid)
+        if not self._scan.holds(subject.uid):
+            self._seen.pop(subject.uid, None)
+            return
+        namespace = await self._namespace(subject.namespace)
+        if namespace is None:
+            return
+        looked_at = self._hash(obj, namespace)
+        if not (listed and self._forced) and not self._is_new(subject.uid, looked_at):
+            return
+        reported = await self._look(obj, subject, namespace, looked_at)
+        self._seen[subject.uid] = looked_at + REPORTED if reported else looked_at
+
+    def _is_new(self, uid: str, looked_at: str) -> bool:
+        """Whether an object is to be looked at: it is not as it was, or its report was lost."""
+        known = self._writer.known.get(uid)
+        marked = known.scan.partition(".")[0] if known is not None else ""
+        if uid not in self._seen:
+            # A start: what the last process found of just this still stands.
+            if marked != looked_at:
+                return True
+            self._seen[uid] = looked_at + REPORTED
+            return False
+        seen = self._seen[uid]
+        return seen.removesuffix(REPORTED) != looked_at or (seen.endswith(REPORTED) and known is None)
+
+    async def _look(self, obj: Object, subject: Subject, namespace: Mapping[str, Any], looked_at: str) -> bool:
+        """Evaluates an object and has its report written; whether there is something to report."""
+        reporting = self._installation.settings.reporting
+        response = await self._evaluate(obj, self.kind.resource.plural, namespace)
+        found = list(response.results)
+        for other in self.kind.others:
+            try:
+                same = await self._installation.client.get(other, subject.name, subject.namespace)
+            except ApiProblem as problem:
+                if problem.missing:
+                    return False
+                raise
+            known = {(r.policy_key, r.rule) for r in found}
+            more = await self._evaluate(same, other.plural, namespace)
+            found += [r for r in more.results if (r.policy_key, r.rule) not in known]
+        reported = [r for r in found if r.kind in reporting.rules]
+        results = results_of(reported, reporting.statuses, int(time.time()))
+        changed = await self._writer.scanned(subject, results, looked_at) if reporting.write else True
+        for result in found:
+            count_result(self._installation.metrics, response.request, result, 0.0, SCAN)
+        if changed:
+            self._installation.tell.scanned(obj, found)
+        return bool(results)
+
+    async def _evaluate(self, obj: Object, plural: str, namespace: Mapping[str, Any]) -> EngineResponse:
+        engine, settings = self._engine, self._installation.settings
+        labels = (namespace.get("metadata") or {}).get("labels") or {}
+
+        def attempt(table: Table) -> EngineResponse:
+            request = Request.from_resource(
+                obj,
+                namespace_labels=labels if namespace else None,
+                namespace_object=namespace or None,
+                plural=plural,
+            )
+            request.root[HOST] = table
+            if settings.http_namespaced:
+                request.root[SERVICES] = True
+            response = engine.evaluate(request, "validate", full=True)
+            table.complete()
+            return response
+
+        response = await settle(attempt, within(self._scan.ask, time.monotonic() + ANSWER_SECONDS))
+        await self._scan.breathe()
+        return response
+
+    async def _namespace(self, name: str) -> Mapping[str, Any] | None:
+        """The Namespace of an object; empty for a cluster-wide one, None when it is not there."""
+        if not name:
+            return {}
+        found = self._installation.namespaces.get(name)
+        if found is not None:
+            return found
+        try:
+            return slim_namespace(await self._installation.client.get(NAMESPACE, name))
+        except ApiProblem as problem:
+            if problem.missing:
+                return None
+            raise
+
+    def _hash(self, obj: Object, namespace: Mapping[str, Any]) -> str:
+        """What decides whether an object is looked at again: all of it that rules may read, and the rules."""
+        metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _UNSEEN}
+        rest = {key: value for key, value in obj.items() if key != "metadata" and (key != "status" or self.kind.status)}
+        labels = (namespace.get("metadata") or {}).get("labels") if self.kind.labels else None
+        return digest([self.kind.rules, metadata, rest, labels])
+
+
+def is_disabled_model(policy: Any) -> bool:
+    """Whether the label of a policy keeps it out of reports."""
+    return is_disabled({"labels": policy.labels})
