@@ -27,7 +27,8 @@ TIME_FORMATS: Final[Mapping[str, Callable[[float], str]]] = {
     "iso8601": lambda at: _utc(at).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(at * 1e3) % 1000:03d}Z",
     "epoch": lambda at: f"{at:.6f}",
     "millis": lambda at: f"{at * 1e3:.3f}",
-    "nano": lambda at: str(int(at * 1e9)),
+    # A float does not hold nanoseconds of today.
+    "nano": lambda at: f"{at:.6f}".replace(".", "") + "000",
 }
 """``--loggingtsFormat``: how the time of a line is written."""
 
