@@ -181,7 +181,8 @@ class _Cluster:
 
     async def _start(self) -> Serving:
         if self._settings.apply_crds:
-            await _insist("the custom resource definitions", lambda: apply_crds(self._client))
+            asked = ("openreports",) if self._settings.reporting.openreports else ()
+            await _insist("the custom resource definitions", lambda: apply_crds(self._client, asked))
         return await _insist("the certificates", self._certificates.ensure)
 
     async def _watchers(self) -> list[Watcher]:

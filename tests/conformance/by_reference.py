@@ -169,6 +169,7 @@ def _info(document: dict[str, Any]) -> PolicyInfo:
         admission=True,
         scored=annotations.get("policies.kyverno.io/scored") != "false",
         enforcing=False,
+        recorded=False,
         annotations=annotations,
         meta={},
     )
