@@ -40,6 +40,7 @@ class Names:
     own_service: str = ""
     own_account: str = ""
     own_config: str = ""
+    own_metrics_config: str = ""
 
     @property
     def service(self) -> str:
@@ -49,6 +50,11 @@ class Names:
     def config_map(self) -> str:
         """The ConfigMap of the installation's settings (``runtime.controllers.clusterconfig``)."""
         return self.own_config or self.install
+
+    @property
+    def metrics_config_map(self) -> str:
+        """The ConfigMap that says what ``/metrics`` serves (``runtime.observe.metricsconfig``)."""
+        return self.own_metrics_config or f"{self.install}-metrics"
 
     @property
     def resource_validating(self) -> str:

@@ -50,6 +50,7 @@ from runtime.k8s.resources import (
     VALIDATING_WEBHOOKS,
 )
 from runtime.k8s.watch import Backoff, Change, Watcher, key_of
+from runtime.observe import metricsconfig
 from runtime.observe.events import Events, limits_of
 from runtime.observe.metrics import Metrics
 from runtime.observe.policy_events import PolicyEvents
@@ -226,7 +227,10 @@ class _Cluster:
         self._follow.set()
 
     def _note_config_map(self, change: Change, obj: Object) -> None:
-        if key_of(obj)[1] != self._settings.names.config_map:
+        name = key_of(obj)[1]
+        if name == self._settings.names.metrics_config_map:
+            self._metrics.configure(metricsconfig.parse(None if change == "deleted" else obj))
+        if name != self._settings.names.config_map:
             return
         before, config = self._config, parse(None if change == "deleted" else obj)
         if config == before:

@@ -73,7 +73,7 @@ def add_service_routes(app: web.Application, live: Live, metrics: Metrics) -> No
 
     async def exposition(request: web.Request) -> web.Response:
         return web.Response(
-            body=metrics.exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=await metrics.exposition_aside(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         )
 
     app.router.add_get("/health/liveness", liveness)

@@ -235,7 +235,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     if (args.tls_cert is None) != (args.tls_key is None):
         raise ServeProblem("--tls-cert and --tls-key go together")
     settings = Settings(
-        names=Names(args.name, args.namespace),
+        names=Names(args.name, args.namespace, own_metrics_config=os.environ.get("METRICS_CONFIG", "")),
         host=args.host,
         port=args.port,
         metrics_port=args.metrics_port,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from runtime.observe import metrics as module
@@ -128,3 +130,20 @@ def test_those_who_gather_bring_in_before_values_are_read() -> None:
     metrics = Metrics()
     metrics.before_reading.append(lambda: metrics.count("kyverno_webhooks_processed_total", "mutate"))
     assert 'kyverno_webhooks_processed_total{request_webhook="mutate"} 1.0' in metrics.exposition().decode()
+
+
+def test_the_refresh_interval_begins_anew_after_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = Metrics(config(metricsRefreshInterval="1h"))
+    metrics.count("kyverno_webhooks_processed_total", "validate")
+    assert metrics.value("kyverno_webhooks_processed_total", "validate") == 1
+    now = module.time.monotonic()
+    monkeypatch.setattr(module.time, "monotonic", lambda: now + 3601)
+    assert "kyverno_webhooks_processed_total{" in metrics.exposition().decode()
+    assert "kyverno_webhooks_processed_total{" not in metrics.exposition().decode()
+
+
+def test_many_values_are_written_aside() -> None:
+    metrics = Metrics()
+    for number in range(module.FEW + 1):
+        metrics.observe("kyverno_policy_apply_duration_seconds", 0.1, f"policy-{number}")
+    assert asyncio.run(metrics.exposition_aside()) == metrics.exposition()
