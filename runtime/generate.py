@@ -9,7 +9,7 @@ of a cluster go on here. A source is asked of the request's host by a ``sources`
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -92,6 +92,20 @@ def source_labels(source: Mapping[str, Any]) -> dict[str, str]:
         LABELS + "source-namespace": str(metadata.get("namespace") or ""),
         LABELS + "source-uid": str(metadata.get("uid") or ""),
     }
+
+
+def target_kinds(targets: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """Group, version and kind of what the targets of a rule make (``generate.targets`` of its meta), each once; kinds
+    that variables name are left out."""
+    found: dict[tuple[str, str, str], None] = {}
+    for target in targets:
+        listed = (target.get("cloneList") or {}).get("kinds")
+        texts = map(str, listed) if listed else [f"{target.get('apiVersion') or ''}/{target.get('kind') or ''}"]
+        for text in texts:
+            version, _, kind = text.rpartition("/")
+            if kind and "{{" not in text:
+                found[(*split_api_version(version), kind)] = None
+    return list(found)
 
 
 def is_copy_of(obj: Mapping[str, Any], source: Mapping[str, Any]) -> bool:

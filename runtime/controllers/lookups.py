@@ -14,7 +14,7 @@ from typing import Any, Final
 from runtime.context.cluster import Answers
 from runtime.context.outside import CONTEXT_CALLS
 from runtime.context.services import Services
-from runtime.host import AUTHORIZE, NAMESPACE_CALL
+from runtime.host import AUTHORIZE, NAMESPACE_CALL, SOURCES
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -52,6 +52,8 @@ class Lookups:
                 return await self._authorize(call.payload)
             if call.kind == PARAMS:
                 return await self._params(call)
+            if call.kind == SOURCES:
+                return await self._sources(call)
             if call.kind in CONTEXT_CALLS:
                 return await self._contexts.ask(call)
             if call.kind == NAMESPACE_CALL:
@@ -101,6 +103,32 @@ class Lookups:
             for item in page.get("items") or ()
         ]
         return sorted(found, key=lambda obj: str((obj.get("metadata") or {}).get("name")))
+
+    async def _sources(self, call: HostCall) -> Value:
+        """The objects that a generate rule copies, as they are now; one on its way out counts as gone."""
+        query: Mapping[str, Any] = call.payload
+        api_version, kind = str(query.get("apiVersion") or ""), str(query.get("kind") or "")
+        resource = await self._resource(api_version, kind)
+        if resource is None:
+            return Err("host", f"the cluster has no {kind} of {api_version}")
+        place = str(query.get("namespace") or "") if resource.namespaced else ""
+        if call.scope is not None and place != call.scope:
+            return Err("host", f"a policy of the namespace {call.scope} reads nothing elsewhere")
+        if query.get("name"):
+            if resource.namespaced and not place:
+                return Err("host", f"the source {kind} {query['name']} has no namespace")
+            try:
+                found = [await self._client.get(resource, query["name"], place)]
+            except ApiProblem as problem:
+                if not problem.missing:
+                    raise
+                found = []
+        else:
+            page = await self._client.list(
+                resource, place, {"labelSelector": selector_text(query.get("selector") or {})}
+            )
+            found = [{"apiVersion": resource.api_version, "kind": kind, **item} for item in page.get("items") or ()]
+        return [{"object": obj} for obj in found if not (obj.get("metadata") or {}).get("deletionTimestamp")]
 
     async def _resource(self, api_version: str, kind: str) -> Resource | None:
         group, version = split_api_version(api_version)

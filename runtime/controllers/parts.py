@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.controllers.audittrail import AuditTrail
+from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation, Part
 from runtime.controllers.triggers import Triggers
 
@@ -13,6 +14,7 @@ def make_parts(installation: Installation) -> list[Part]:
     """The controllers that the settings ask for, in the order in which they start."""
     rows: list[tuple[str, Callable[[Installation], Part]]] = [
         ("admission", Triggers),
+        ("background", GeneratePart),
         ("background", lambda i: i.requests),
     ]
     # Every part has something to report; the scan alone is of the part that is named so.

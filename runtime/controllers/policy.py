@@ -11,13 +11,14 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.bundles import load_module
 from runtime.config import Settings
-from runtime.controllers.compilation import Compiled, compile_text, kind_of_crd, object_text, origin_of
+from runtime.controllers.bundlecache import BundleCache, key_of
+from runtime.controllers.compilation import Compiled, compile_text, kind_of_crd, models_of, object_text, origin_of
 from runtime.controllers.webhookconfig import WatchedPolicy, WatchedRule
 from runtime.engine import Engine
 from runtime.exceptions import ExceptionScope
@@ -27,7 +28,9 @@ from runtime.k8s.watch import Change
 from runtime.observe.metrics import Metrics
 from runtime.policyset import CLEANUP_POLICIES, Mismatches, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
+from vm.bundle import BundleError
 from vm.code import KindKey, MatchKey, Rule
+from vm.structure import VerifyError
 
 if TYPE_CHECKING:
     from compiler.schema.model import Policy
@@ -60,13 +63,15 @@ class Good:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of one policy object: its latest form, the last good version, what is wrong with the latest."""
+    """What is known of one policy object: its latest form, the last good version, what is wrong with the latest.
+    ``bundled``: it comes from a bundle, and the cluster has no such object."""
 
     obj: Object
     text: str
     good: Good | None
     error: str = ""
     seen: float = 0.0
+    bundled: bool = False
 
 
 class PolicyController:
@@ -92,16 +97,25 @@ class PolicyController:
         self._stale: set[ObjectKey] = set()
         self._wake = asyncio.Event()
         self._generation = 0
+        self._instead: Mapping[ObjectKey, Entry] | None = None
+        self._cache = None if settings.bundle_cache is None else BundleCache(settings.bundle_cache)
         self._registry = settings.registry
         self._context_bytes = settings.context_bytes
         self._configured = False
         self.mismatches = Mismatches()
+        self.trace: Callable[[Module, Run], Run] | None = None
+        """Puts the rules of what is compiled from now on into spans (``runtime.observe.otel``)."""
 
     def note(self, change: Change, obj: Object) -> None:
         """A change that a watcher saw; the newest form of an object wins."""
         metadata = obj.get("metadata") or {}
         key = (str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name")))
         self._pending[key] = None if change == "deleted" else obj
+        self._wake.set()
+
+    def take(self, entries: Mapping[ObjectKey, Entry]) -> None:
+        """Policies of bundles, all loaded: with the next round they are all there is."""
+        self._instead = entries
         self._wake.set()
 
     def note_crd(self, change: Change, obj: Object) -> None:
@@ -117,7 +131,7 @@ class PolicyController:
             self._crds[name] = obj
         kind = kind_of_crd(obj)
         for key, entry in self.entries.items():
-            if kind in entry.text:
+            if kind in entry.text and not entry.bundled:
                 self._stale.add(key)
                 self._pending.setdefault(key, entry.obj)
                 self._wake.set()
@@ -150,7 +164,7 @@ class PolicyController:
     async def round(self) -> None:
         """Takes in pending changes, as many as the budget allows, and makes them live."""
         started = time.perf_counter()
-        compiled: list[str] = []
+        compiled = self._take_over()
         # Before the first swap all of them: a webhook that is ready must not answer from half the policies.
         ends = started + BUDGET if self._live.ready else math.inf
         while self._pending and time.perf_counter() < ends:
@@ -186,6 +200,25 @@ class PolicyController:
         self._metrics.count("kyverno_controller_reconcile_total", "policy")
         self._changed()
 
+    def _take_over(self) -> list[str]:
+        """Puts the policies of bundles in the place of all others; gives the names of those that are other ones."""
+        instead, self._instead = self._instead, None
+        if instead is None:
+            return []
+        changed = []
+        for key in [*self.entries.keys() - instead.keys(), *instead]:
+            before, after = self.entries.get(key), instead.get(key)
+            if (before and before.good and before.good.digest) == (after and after.good and after.good.digest):
+                continue
+            changed.append(key[2])
+            entry = after or before
+            assert entry is not None
+            self._count_change(entry, "created" if before is None else "deleted" if after is None else "updated")
+        # In place and at once: others hold on to this dict.
+        self.entries.clear()
+        self.entries.update(instead)
+        return changed
+
     def _live_count(self) -> int:
         return sum(e.good is not None for e in self.entries.values())
 
@@ -194,14 +227,19 @@ class PolicyController:
         origin = origin_of(obj)
         now = time.time()
         good = known.good if known is not None else None
+        settings, crds = self._settings, list(self._crds.values())
+        key = ""
+        if self._cache is not None:
+            key = key_of(text, origin, cel_strict=settings.cel_strict, quirks=settings.quirks, crds=crds)
+            stored = self._cache.get(key)
+            if stored is not None:
+                try:
+                    kept = Compiled(stored, models_of(text, origin), "", "")
+                    return Entry(obj, text, self._load(text, kept), "", now)
+                except (BundleError, VerifyError) as error:
+                    log.warning("%s: the stored bundle is not used: %s", origin, error)
         try:
-            compiled = compile_text(
-                text,
-                origin,
-                cel_strict=self._settings.cel_strict,
-                quirks=self._settings.quirks,
-                crds=list(self._crds.values()),
-            )
+            compiled = compile_text(text, origin, cel_strict=settings.cel_strict, quirks=settings.quirks, crds=crds)
         except Exception as error:
             # A bug of the compiler, told where people look for it; the other policies go on.
             log.exception("%s: the compiler failed", origin)
@@ -212,7 +250,10 @@ class PolicyController:
             )
             return Entry(obj, text, good, compiled.summary, now)
         try:
-            return Entry(obj, text, self._load(text, compiled), "", now)
+            loaded = Entry(obj, text, self._load(text, compiled), "", now)
+            if self._cache is not None:
+                self._cache.put(key, compiled.bundle)
+            return loaded
         except Exception as error:
             # What our own compiler wrote does not verify: a bug, and no reason to drop the version that works.
             log.exception("%s: the compiled policy cannot be loaded", origin)
@@ -222,6 +263,8 @@ class PolicyController:
         assert compiled.bundle is not None
         tier: Any = self._settings.tier
         module, digest, run = load_module(compiled.bundle, tier, None, self._imports, self.mismatches, at_once=True)
+        if self.trace is not None:
+            run = self.trace(module, run)
         return Good(text, module, digest, run, compiled.policies[0] if compiled.policies else None)
 
     def _snapshot(self) -> Snapshot:

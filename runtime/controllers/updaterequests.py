@@ -13,7 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
@@ -39,6 +39,7 @@ MAX_FAILURES: Final = 10
 source of a clone or grants a permission after the policy needs minutes: with the waits below these are five."""
 FIRST_RETRY: Final = 1.0
 LONGEST_RETRY: Final = 60.0
+REFUSED_SECONDS: Final = 30.0
 WRITE_SECONDS: Final = 2.0
 """How long a request that is judged waits for its update request: then that is kept here and written later."""
 BACKLOG: Final = 10_000
@@ -65,9 +66,9 @@ class UpdateRequest:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of it. ``later``: the world is not so far yet, to be looked at again after ``wait`` seconds; that
-    counts as no failure."""
+    counts as no failure. ``refused``: it never will be, which is shown for a moment."""
 
-    state: Literal["done", "failed", "later"]
+    state: Literal["done", "failed", "later", "refused"]
     message: str = ""
     wait: float = 0.0
 
@@ -99,7 +100,8 @@ class _Item:
     born: float
     spec: bytes | None
     due: float = 0.0
-    running: bool = field(default=False)
+    running: bool = False
+    refused: bool = False
 
 
 class UpdateRequests:
@@ -204,13 +206,13 @@ class UpdateRequests:
     async def _room(self) -> bool:
         """Whether fewer wait than the threshold."""
         threshold = self._config().update_request_threshold
-        full = await self._waiting() >= threshold
+        full = await self._count() >= threshold
         if full and not self._full:
             log.warning("%d update requests wait, the limit of updateRequestThreshold: more are held back", threshold)
         self._full = full
         return not full
 
-    async def _waiting(self) -> int:
+    async def _count(self) -> int:
         if self._watcher is not None and self._watcher.synced.is_set():
             return len(self._items)
         at, count = self._counted
@@ -219,6 +221,11 @@ class UpdateRequests:
             count = len(page.get("items") or ())
             self._counted = (self._clock(), count)
         return count
+
+    @property
+    def waiting(self) -> int:
+        """How many are known to wait."""
+        return len(self._items) + len(self._backlog)
 
     # -- doing
 
@@ -308,6 +315,9 @@ class UpdateRequests:
             self._wake.set()
 
     async def _process(self, item: _Item) -> None:
+        if item.refused:
+            await self._delete(item)
+            return
         spec = item.spec
         if spec is None:
             try:
@@ -323,6 +333,11 @@ class UpdateRequests:
         self._metrics.count("kyverno_controller_reconcile_total", CONTROLLER)
         if outcome.state == "later":
             item.due = self._clock() + outcome.wait
+            return
+        if outcome.state == "refused":
+            item.refused = True
+            item.due = self._clock() + REFUSED_SECONDS
+            await self._tell(item, outcome.message)
             return
         if outcome.state == "failed":
             item.retries += 1
@@ -342,6 +357,9 @@ class UpdateRequests:
                 return
             log.error("update request %s of policy %s is given up: %s", item.name, item.policy, outcome.message)
             self._metrics.count("kyverno_controller_drop_total", CONTROLLER)
+        await self._delete(item)
+
+    async def _delete(self, item: _Item) -> None:
         await self._client.delete(UPDATE_REQUEST, item.name, self._names.namespace)
         # The watch tells a moment later; until then it must not be done again.
         item.due = self._clock() + LONGEST_RETRY

@@ -1,0 +1,298 @@
+"""What follows from policies with generate rules that come, change and go (semantics §18).
+
+The leader of the background holds the rules that are live against a record of those that it has seen to, a ConfigMap:
+what a rule that has gone made goes too, what a rule that has changed made is brought in step, and a rule that asks for
+it is carried out for what is there already. The record is written when that is done or durably left to update requests,
+so that a crash, or a policy deleted while nobody runs, is made good at the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from runtime.controllers.backgroundrequests import of_object
+from runtime.controllers.generatetriggers import context, reference, spec_of, trigger_from
+from runtime.controllers.generation import Generation, Rule
+from runtime.controllers.installation import Installation
+from runtime.controllers.updaterequests import PART
+from runtime.engine import ERROR, PASS
+from runtime.generate import LABELS
+from runtime.k8s.client import Object, Resource
+from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, POLICY
+from runtime.k8s.watch import Backoff
+from runtime.observe.policy_events import GENERATE
+
+log = logging.getLogger("thesmos.generate")
+
+BATCH: Final = 100
+"""Triggers of one update request, as in Kyverno."""
+WAITING: Final = 20
+"""Update requests that wait while more are made for what is there already: a cluster with 10,000 triggers is gone
+through at the pace at which they are done."""
+LOOK_SECONDS: Final = 300.0
+
+Record = dict[str, Any]
+"""Of one policy: ``policy`` (its key) and ``rules``, of each by name ``{sync, orphan, existing, kinds, rule}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A rule that is not there any more, of a policy ``name``."""
+
+    name: str
+    namespace: str
+    rule: str
+    known: Mapping[str, Any]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            LABELS + "policy-name": self.name,
+            LABELS + "policy-namespace": self.namespace,
+            LABELS + "rule-name": self.rule,
+        }
+
+
+class GeneratePolicies:
+    """The life of generate rules."""
+
+    def __init__(self, installation: Installation, generation: Generation) -> None:
+        self._installation = installation
+        self._generation = generation
+        self._wake = asyncio.Event()
+        self._name = f"{installation.settings.names.install}-generate-rules"
+        self._namespace = installation.settings.names.namespace
+
+    def look(self) -> None:
+        """Policies have changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._installation.shards.listen(self._wake.set)
+        backoff = Backoff(first=0.5, longest=60.0)
+        self._wake.set()
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            if not self._installation.shards.leads(PART):
+                continue
+            try:
+                await self.follow()
+                backoff.reset()
+            except (ApiProblem, Unreachable, TimeoutError) as problem:
+                wait = backoff.next()
+                log.warning("what follows from generate policies: %s, trying again in %.1f s", problem, wait)
+                asyncio.get_running_loop().call_later(wait, self._wake.set)
+            except Exception:
+                log.exception("what follows from generate policies failed")
+                asyncio.get_running_loop().call_later(60.0, self._wake.set)
+
+    async def follow(self) -> None:
+        """One look at all policies. Raises the errors of the client."""
+        stored = await self._load()
+        known: dict[str, Record] = dict(stored)
+        live = self._live()
+        for uid, record in list(known.items()):
+            if uid not in live and not await self._is_there(record["policy"], uid):
+                for gone in _gone(record, {}):
+                    await self._remove(gone)
+                del known[uid]
+                await self._save(known)
+        for uid, rules in live.items():
+            record = known.get(uid) or {"policy": next(iter(rules.values())).info.key, "rules": {}}
+            now = {name: _record(rule) for name, rule in rules.items()}
+            if record["rules"] == now:
+                continue
+            for gone in _gone(record, now):
+                await self._remove(gone)
+            for name, rule in rules.items():
+                before = record["rules"].get(name)
+                if before != now[name]:
+                    await self._changed(rule, before, now[name])
+            known[uid] = {**record, "rules": now}
+            await self._save(known)
+
+    def _live(self) -> dict[str, dict[str, Rule]]:
+        """The live rules by the uid of their policy; a policy that does not compile keeps those of its last version."""
+        found: dict[str, dict[str, Rule]] = {}
+        for (policy, name), rule in self._generation.rules().items():
+            found.setdefault(self._uid(rule) or policy, {})[name] = rule
+        return found
+
+    def _uid(self, rule: Rule) -> str:
+        info = rule.info
+        entry = self._installation.policies.entries.get((info.kind, info.namespace or "", info.name))
+        return "" if entry is None else str((entry.obj.get("metadata") or {}).get("uid") or "")
+
+    async def _is_there(self, policy: str, uid: str) -> bool:
+        """Whether a policy is in the cluster though it is not live: it may not compile, and never have done so here."""
+        namespace, _, name = policy.rpartition("/")
+        try:
+            found = await self._installation.client.get(POLICY if namespace else CLUSTER_POLICY, name, namespace)
+        except ApiProblem as problem:
+            if problem.missing:
+                return False
+            raise
+        metadata = found.get("metadata") or {}
+        if metadata.get("uid") != uid:
+            return False
+        entry = self._installation.policies.entries.get((str(found.get("kind") or ""), namespace, name))
+        # It compiles and has no generate rule any more.
+        return entry is None or entry.good is None or bool(entry.error)
+
+    async def _remove(self, gone: Gone) -> None:
+        """What a rule made goes with it when it kept that in step, and is not to leave it behind."""
+        if not gone.known["sync"] or gone.known["orphan"]:
+            return
+        count = 0
+        async for obj in self._generation.downstream.find(map(tuple, gone.known["kinds"]), gone.labels):
+            count += await self._generation.downstream.remove(obj)
+        if count:
+            log.info("policy %s: rule %s is gone, and %d objects that it made", gone.name, gone.rule, count)
+
+    async def _changed(self, rule: Rule, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
+        """A rule is new, or has changed."""
+        if rule.sync and (before is None or before["rule"] != now["rule"] or not before["sync"]):
+            await self._bring_in_step(rule, before)
+        if rule.generate["generateExisting"] is True:
+            await self._existing(rule)
+
+    async def _bring_in_step(self, rule: Rule, before: Mapping[str, Any] | None) -> None:
+        """Looks again at each trigger because of which something was made, and lets go of kinds that are not made any
+        more."""
+        old = [tuple(kind) for kind in (before or {}).get("kinds") or ()]
+        triggers: dict[str, dict[str, str]] = {}
+        left: list[Object] = []
+        async for obj in self._generation.downstream.find(dict.fromkeys([*rule.kinds, *old]), rule.labels):
+            trigger = trigger_from(obj["metadata"].get("labels") or {})
+            if trigger.get("uid"):
+                triggers[trigger["uid"]] = trigger
+            group, _, version = obj["apiVersion"].rpartition("/")
+            if (group, version, obj["kind"]) not in rule.kinds:
+                left.append(obj)
+        wanted = list(triggers.values())
+        for at in range(0, len(wanted), BATCH):
+            await self._write(rule, wanted[at : at + BATCH])
+        for obj in left:
+            await self._generation.downstream.let_go(obj)
+
+    async def _existing(self, rule: Rule) -> None:
+        """Carries a rule out for what is there already."""
+        count = 0
+        batch: list[dict[str, str]] = []
+        async for trigger in self._matching(rule):
+            batch.append(trigger)
+            count += 1
+            if len(batch) == BATCH:
+                await self._write(rule, batch)
+                batch = []
+        if batch:
+            await self._write(rule, batch)
+        log.info("policy %s/%s: %d existing objects set it off", rule.info.key, rule.plan.name, count)
+
+    async def _write(self, rule: Rule, triggers: Iterable[Mapping[str, str]]) -> None:
+        while self._installation.requests.waiting > WAITING:
+            await asyncio.sleep(0.2)
+        contexts = [context(rule.plan.name, trigger, sync=rule.sync) for trigger in triggers]
+        await self._installation.requests.write(spec_of(rule.info.key, contexts[0]["trigger"], contexts))
+
+    async def _matching(self, rule: Rule) -> AsyncIterator[dict[str, str]]:
+        """The objects that set a rule off, one after another."""
+        seen: set[tuple[str, str]] = set()
+        for resource in await self._kinds(rule):
+            namespace = rule.info.namespace or ""
+            async for page in self._installation.client.pages(resource, namespace, {"limit": "250"}):
+                for item in page.get("items") or ():
+                    await asyncio.sleep(0)
+                    about = await self._sets_off(
+                        rule, {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+                    )
+                    if about is not None and (about["kind"], about.get("uid", "")) not in seen:
+                        seen.add((about["kind"], about.get("uid", "")))
+                        yield about
+
+    async def _sets_off(self, rule: Rule, obj: Object) -> dict[str, str] | None:
+        if obj["metadata"].get("deletionTimestamp"):
+            return None
+        request = of_object(self._installation, obj)
+        result = await self._generation.outcome(rule, request)
+        if result is None:
+            return None
+        if result.status == ERROR:
+            self._installation.tell.failed(rule.info, rule.plan.name, result.message, obj, GENERATE)
+        return reference(obj) if result.status == PASS else None
+
+    async def _kinds(self, rule: Rule) -> list[Resource]:
+        """The kinds that a rule matches; all of a kind once, though it may be served in several versions."""
+        found: dict[tuple[str, str], Resource] = {}
+        discovery = await self._installation.discovery(False)
+        for key in rule.keys:
+            kind = key.kind
+            if kind.subresource or (key.operations and not {"CREATE", "UPDATE"} & set(key.operations)):
+                continue
+            for entry in discovery.find(kind.group, kind.version, kind.kind):
+                resource = entry.resource
+                if "list" in entry.verbs and (resource.namespaced or rule.info.namespace is None):
+                    found.setdefault((resource.group, resource.plural), resource)
+        return list(found.values())
+
+    async def _load(self) -> dict[str, Record]:
+        try:
+            obj = await self._installation.client.get(CONFIG_MAP, self._name, self._namespace)
+        except ApiProblem as problem:
+            if problem.missing:
+                return {}
+            raise
+        found: dict[str, Record] = {}
+        for uid, text in (obj.get("data") or {}).items():
+            try:
+                found[uid] = orjson.loads(text)
+            except orjson.JSONDecodeError:
+                log.warning("the record of policy %s in the ConfigMap %s cannot be read", uid, self._name)
+        return found
+
+    async def _save(self, known: Mapping[str, Record]) -> None:
+        obj = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "labels": {"app.kubernetes.io/managed-by": "kyverno"},
+            },
+            "data": {uid: orjson.dumps(record).decode() for uid, record in known.items()},
+        }
+        try:
+            await self._installation.client.replace(CONFIG_MAP, obj, self._namespace)
+        except ApiProblem as problem:
+            if not problem.missing:
+                raise
+            await self._installation.client.create(CONFIG_MAP, obj, self._namespace)
+
+
+def _record(rule: Rule) -> dict[str, Any]:
+    meta = rule.generate
+    return {
+        "sync": rule.sync,
+        "orphan": meta["orphanDownstreamOnPolicyDelete"] is True,
+        "existing": meta["generateExisting"] is True,
+        "kinds": [list(kind) for kind in rule.kinds],
+        "rule": rule.digest,
+    }
+
+
+def _gone(record: Record, now: Mapping[str, Any]) -> list[Gone]:
+    namespace, _, name = record["policy"].rpartition("/")
+    return [Gone(name, namespace, rule, known) for rule, known in record["rules"].items() if rule not in now]
