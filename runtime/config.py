@@ -116,6 +116,11 @@ class Settings:
     runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the Leases.
     ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
     ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
+
+    ``bundle_sources`` are where the policies of a cluster come from instead of its objects (``file:PATH``,
+    ``configmap:NAMESPACE/NAME``, ``secret:NAMESPACE/NAME``, ``oci:FOLDER[:TAG]``), signed by one of ``bundle_keys``
+    (files of public keys; none: unsigned ones are taken too). ``bundle_cache`` is the folder where compiled policies
+    are kept.
     """
 
     names: Names = field(default_factory=Names)
@@ -158,6 +163,11 @@ class Settings:
     log_times: str = "default"
     dump_payload: bool = False
     dump_patches: bool = False
+    tracing: bool = False
+    tracing_address: str = "localhost"
+    tracing_port: int = 4317
+    otel_config: str = "prometheus"
+    otel_collector: str = "localhost"
     cleanup_dry_run: bool = False
     ttl_seconds: float = 60.0
     global_entries: int = 0
@@ -170,6 +180,9 @@ class Settings:
     ca_secret: str = ""
     tls_secret: str = ""
     own_certificates: bool = True
+    bundle_sources: tuple[str, ...] = ()
+    bundle_keys: tuple[str, ...] = ()
+    bundle_cache: Path | None = None
     key_algorithm: str = "ECDSA"
     renew_before: float = 15 * 86400.0
 

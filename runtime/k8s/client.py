@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -97,6 +98,8 @@ class HttpKubeClient:
         # The client library's annotations are half there; what is used of it is all in this class.
         self._api = api
         self._host: str = api.configuration.host
+        self.around: Callable[[str, str], AbstractContextManager[None]] | None = None
+        """Entered around each request, with its method and path: a span where requests are traced."""
 
     async def list(self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None) -> Object:
         """All objects; pages of 500 are joined, so that one answer never grows with the cluster."""
@@ -235,6 +238,14 @@ class HttpKubeClient:
         content_type: str = "application/json",
         accept: str = "application/json",
         timeout: aiohttp.ClientTimeout | None = None,
+    ) -> aiohttp.ClientResponse:
+        if self.around is not None:
+            with self.around(method, path):
+                return await self._answer(method, path, body, content_type, accept, timeout)
+        return await self._answer(method, path, body, content_type, accept, timeout)
+
+    async def _answer(
+        self, method: str, path: str, body: Any, content_type: str, accept: str, timeout: aiohttp.ClientTimeout | None
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": "thesmos"}
         # Refreshes a token that has come to its end (service account tokens live for an hour).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
 from aiohttp import web
@@ -19,6 +19,7 @@ from runtime.engine import What
 from runtime.host import Host, settle, within
 from runtime.observe.decisions import Decisions
 from runtime.observe.metrics import Metrics
+from runtime.observe.otel import Tracing
 from runtime.observe.policy_events import PolicyEvents
 from runtime.request import Request
 from runtime.webhook import admission
@@ -40,10 +41,16 @@ def build_app(
     metrics: Metrics,
     policy_check: PolicyCheck | None = None,
     events: PolicyEvents | None = None,
+    checks: Mapping[str, PolicyCheck] | None = None,
+    tracing: Tracing | None = None,
 ) -> web.Application:
     """The application. ``policy_check`` adds ``/policyvalidate``, and ``events`` is who tells of decisions: both only a
-    cluster needs."""
-    app = web.Application(client_max_size=settings.body_limit, middlewares=[_counting(metrics), _closing(live)])
+    cluster needs. ``tracing`` makes spans, where it is on."""
+    middlewares = [_counting(metrics), _closing(live)]
+    if tracing is not None:
+        middlewares.insert(0, tracing.middleware())
+        live.observers.append(tracing.decided)
+    app = web.Application(client_max_size=settings.body_limit, middlewares=middlewares)
     live.observers.append(Decisions(metrics, events, payload=settings.dump_payload, patches=settings.dump_patches))
     validate = _admission_handler(live, "validate", settings, metrics)
     mutate = _admission_handler(live, "mutate", settings, metrics)
@@ -54,6 +61,8 @@ def build_app(
         app.router.add_post(path + "/{scope:fail|ignore}/finegrained/{namespace}/{policy}", handler)
     if policy_check is not None:
         app.router.add_post("/policyvalidate", _policy_handler(policy_check, settings, metrics))
+    for path, check in (checks or {}).items():
+        app.router.add_post(path, _policy_handler(check, settings, metrics, path.strip("/")))
     add_service_routes(app, live, metrics)
     return app
 
@@ -117,14 +126,16 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
     return handle
 
 
-def _policy_handler(check: PolicyCheck, settings: Settings, metrics: Metrics) -> Handler:
+def _policy_handler(
+    check: PolicyCheck, settings: Settings, metrics: Metrics, webhook: str = "policyvalidate"
+) -> Handler:
     async def handle(http: web.Request) -> web.StreamResponse:
         started = time.monotonic()
         body = await _body(http, settings)
         if isinstance(body, Answer):
             return _send(body)
         answer = await check(body)
-        _count_admission(metrics, "policyvalidate", answer, time.monotonic() - started)
+        _count_admission(metrics, webhook, answer, time.monotonic() - started)
         return _send(answer)
 
     return handle
