@@ -434,12 +434,13 @@ def _opt(flat: bool) -> Callable[..., V | None]:
 
 
 def _sort_by(target: Node, args: list[Node], names: Names) -> V | None:
-    if run(target, names)[0] != "list":
-        raise no_overload()
     rounds = _rounds(target, args[:1], names)
     if rounds is None:
         return None
+    # The keys come first: what is wrong with one of them is told before what is sorted turns out to be a map.
     keyed = [(run(args[1], inner), inner[args[0][1]]) for inner in rounds]
+    if run(target, names)[0] != "list":
+        raise no_overload()
     return ("list", sort_by(keyed))
 
 
