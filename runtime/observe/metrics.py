@@ -125,7 +125,7 @@ class Metrics(Collector):
     def set(self, name: str, value: float, *labels: str) -> None:
         family, key = self._place(name, labels)
         if family is not None:
-            family.values[key] = value
+            family.values[key] = float(value)
 
     def clear(self, name: str) -> None:
         """Forgets all label sets of a metric, before a gauge of what is loaded is written anew."""
