@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from runtime.config import Settings
 from runtime.context.egress import Egress
 from runtime.context.services import Services
+from runtime.controllers.bundlesource import BundleSources
 from runtime.controllers.certs import CHECK_SECONDS, Certificates
 from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.crds import apply_crds, served
@@ -27,11 +28,14 @@ from runtime.controllers.installation import Installation
 from runtime.controllers.leases import ShardLeases, Shards
 from runtime.controllers.lookups import Lookups
 from runtime.controllers.parts import make_parts
-from runtime.controllers.policy import PolicyController, watched
+from runtime.controllers.policy import Entry as PolicyEntry
+from runtime.controllers.policy import ObjectKey, PolicyController, watched
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
 from runtime.controllers.status import StatusWriter
-from runtime.controllers.webhookconfig import WebhookConfigController, build
+from runtime.controllers.watchdog import PATH as VERIFY_PATH
+from runtime.controllers.watchdog import Watchdog, verifier
+from runtime.controllers.webhookconfig import Configurations, WebhookConfigController, build, owner_of
 from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
 from runtime.k8s.discovery import Discovery, discover
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -53,6 +57,7 @@ from runtime.k8s.watch import Backoff, Change, Watcher, key_of
 from runtime.observe import metricsconfig
 from runtime.observe.events import Events, limits_of
 from runtime.observe.metrics import Metrics
+from runtime.observe.otel import Tracing, collectors
 from runtime.observe.policy_events import PolicyEvents
 from runtime.webhook.app import build_app
 from runtime.webhook.entry import Entry
@@ -67,6 +72,8 @@ T = TypeVar("T")
 STALE_SECONDS: Final = 30.0
 """How old discovery may be while a kind in use is unknown: its API may have come with another server."""
 
+
+UNREACHABLE: Final = "the API server does not reach the webhooks"
 
 SOON_SECONDS: Final = 0.5
 FOLLOWERS_WAIT: Final = 1.0
@@ -88,13 +95,18 @@ async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path |
     except Unreachable as problem:
         raise ServeProblem(str(problem)) from None
     try:
-        return await _Cluster(client, settings, metrics).run(stop, ca_out)
+        async with collectors(settings, metrics) as tracing:
+            if tracing is not None:
+                client.around = tracing.call
+            return await _Cluster(client, settings, metrics, tracing).run(stop, ca_out)
     finally:
         await client.close()
 
 
 class _Cluster:
-    def __init__(self, client: HttpKubeClient, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, client: HttpKubeClient, settings: Settings, metrics: Metrics, tracing: Tracing | None = None
+    ) -> None:
         from runtime.bundles import make_imports
 
         self._client = client
@@ -121,12 +133,18 @@ class _Cluster:
         self._crd_changed = 0.0
         self._told: tuple[str, ...] = ()
         self._serving: Serving | None = None
-        self._policies = PolicyController(self._live, settings, self._metrics, make_imports(), self._policies_changed)
+        imports = make_imports()
+        self._policies = PolicyController(self._live, settings, self._metrics, imports, self._policies_changed)
+        self._tracing = tracing
+        if tracing is not None:
+            self._policies.trace = tracing.wrap
         self._shards = Shards()
         self._leases = ShardLeases(client, settings.names, settings.identity, settings.parts, self._shards)
+        self._watchdog = Watchdog(client, settings.names, lambda: self._shards.leads("admission"), self._follow.set)
         self._events = Events(
             client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells_of(action)
         )
+        self._sources = self._bundle_sources(imports) if settings.bundle_sources else None
         self._tell = PolicyEvents(self._events, self._uid_of)
         self._parts = make_parts(
             Installation(
@@ -159,12 +177,17 @@ class _Cluster:
             self._metrics,
             PolicyAdmission(cel_strict=self._settings.cel_strict, quirks=self._settings.quirks).check,
             self._tell,
+            {VERIFY_PATH: verifier(self._settings.names)},
+            self._tracing,
         )
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
             watchers = await self._watchers()
             tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
             tasks.append(asyncio.create_task(self._leases.run(), name="leases"))
+            tasks.append(asyncio.create_task(self._watchdog.run(), name="watchdog"))
             tasks.append(asyncio.create_task(self._events.run(), name="events"))
+            if self._sources is not None:
+                tasks.append(asyncio.create_task(self._sources.run(), name="bundles"))
             tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
             tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
             tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
@@ -186,12 +209,32 @@ class _Cluster:
             await _insist("the custom resource definitions", lambda: apply_crds(self._client, asked))
         return await _insist("the certificates", self._certificates.ensure)
 
-    async def _watchers(self) -> list[Watcher]:
+    def _bundle_sources(self, imports: Imports) -> BundleSources:
+        from runtime.cli.keys import load_trust
+
+        return BundleSources(
+            self._client,
+            self._settings,
+            self._policies,
+            self._metrics,
+            self._events,
+            imports,
+            load_trust(list(self._settings.bundle_keys)),
+        )
+
+    async def _policy_watchers(self) -> list[Watcher]:
         client, note = self._client, self._policies.note
+        if self._sources is not None:
+            return []
         watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
         for resource in (EXCEPTION, CLUSTER_CLEANUP_POLICY, CLEANUP_POLICY):
             if await _insist(f"the {resource.plural}", partial(self._serves, resource)):
                 watchers.append(Watcher(client, resource, note))
+        return watchers
+
+    async def _watchers(self) -> list[Watcher]:
+        client = self._client
+        watchers = await self._policy_watchers()
         watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=slim_namespace))
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
@@ -244,13 +287,16 @@ class _Cluster:
 
     def _note_webhook(self, change: Change, obj: Object) -> None:
         names = self._settings.names
-        if key_of(obj)[1] in (names.policy_validating, names.resource_validating, names.resource_mutating):
+        ours = (names.policy_validating, names.resource_validating, names.resource_mutating, names.verifying)
+        if key_of(obj)[1] in ours:
             self._follow.set()
 
     async def _policies_after(self, watchers: list[Watcher]) -> None:
         """The policy controller starts once everything a decision needs is here: no verdict from half the policies."""
         for watcher in watchers:
             await watcher.synced.wait()
+        if self._sources is not None:
+            await self._sources.loaded.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._policies.run())
             for one in self._parts:
@@ -268,9 +314,10 @@ class _Cluster:
     async def _follow_loop(self) -> None:
         """Webhook configurations and status after each change; a failure is tried again, the newest state each time."""
         backoff = Backoff()
+        followed = False
         while True:
             await self._follow.wait()
-            if not self._shards.leads("admission"):
+            if followed and not self._shards.leads("admission"):
                 # The leader is first; the others find all done, or do it when the leader has just gone.
                 await asyncio.sleep(FOLLOWERS_WAIT)
             self._follow.clear()
@@ -278,6 +325,7 @@ class _Cluster:
                 continue
             try:
                 again = await self._follow_once()
+                followed = True
                 backoff.reset()
                 self._metrics.count("kyverno_controller_reconcile_total", "webhook")
             except (ApiProblem, Unreachable, TimeoutError) as problem:
@@ -297,12 +345,12 @@ class _Cluster:
             # Without it nobody knows what to watch: what is new may not be asked about, and the status says so.
             await self._status.write(entries, f"the kinds of the cluster cannot be read: {problem}")
             raise
-        wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
+        wanted = await self._wanted(entries, discovery)
         if wanted.unknown and time.monotonic() - self._discovered > SOON_SECONDS / 2:
             discovery = await self._current_discovery(fresh=True)
-            wanted = build(watched(entries.values()), discovery, self._settings, self._serving.ca)
+            wanted = await self._wanted(entries, discovery)
         await self._webhooks.ensure(wanted, self._serving.ca)
-        await self._status.write(entries)
+        await self._status.write(entries, "" if self._watchdog.reachable else UNREACHABLE)
         if wanted.unknown:
             if wanted.unknown != self._told:
                 unknown = ", ".join(wanted.unknown)
@@ -312,6 +360,22 @@ class _Cluster:
             return SOON_SECONDS if recent else STALE_SECONDS
         self._told = ()
         return 0.0
+
+    async def _wanted(self, entries: Mapping[ObjectKey, PolicyEntry], discovery: Discovery) -> Configurations:
+        # Each time: an owner that was made again has another UID, and the old one would take the webhooks with it.
+        owner = await owner_of(self._client, self._settings.names)
+        # In a thread: many policies and wildcards take tens of milliseconds, and requests are answered meanwhile.
+        assert self._serving is not None
+        return await asyncio.to_thread(
+            build,
+            watched(entries.values()),
+            discovery,
+            self._settings,
+            self._serving.ca,
+            self._config.webhooks,
+            reachable=self._watchdog.reachable,
+            owner=owner,
+        )
 
     async def _current_discovery(self, *, fresh: bool = False) -> Discovery:
         if self._discovery is None or fresh:

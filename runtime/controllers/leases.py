@@ -151,16 +151,11 @@ class ShardLeases:
             self._mine.discard((part, number))
             self._publish()
             await self._write((part, number), leases.get((part, number)), "")
-        wanted = quota - len(mine)
-        for number in range(SHARDS):
-            shard = (part, number)
-            if wanted <= 0:
-                return
-            if shard in self._mine or not self._free(shard, leases.get(shard)):
-                continue
-            if await self._write(shard, leases.get(shard), self.replicas.identity):
-                self._mine.add(shard)
-                wanted -= 1
+        shards = [(part, number) for number in range(SHARDS)]
+        free = [s for s in shards if s not in self._mine and self._free(s, leases.get(s))]
+        taken = free[: max(0, quota - len(mine))]
+        won = await asyncio.gather(*(self._write(s, leases.get(s), self.replicas.identity) for s in taken))
+        self._mine.update(shard for shard, mine_now in zip(taken, won, strict=True) if mine_now)
 
     def _free(self, shard: Shard, current: Object | None) -> bool:
         holder = _holder(current)

@@ -1,7 +1,7 @@
 """The webhook configurations that follow from the policies in use: exactly their kinds and operations (semantics §24).
 
 :func:`build` is pure: policies, discovery and settings in, objects out. :class:`WebhookConfigController` writes what
-differs, keeps it when someone else changes or deletes it, and removes it when nothing is left to watch for.
+differs, keeps it when someone else changes or deletes it, and removes all of it with the installation.
 """
 
 from __future__ import annotations
@@ -10,36 +10,26 @@ import base64
 import ipaddress
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from runtime.config import MANAGED_BY, MAXIMUM_TIMEOUT, Settings
+from runtime.config import MANAGED_BY, MAXIMUM_TIMEOUT, Names, Settings
+from runtime.controllers.clusterconfig import NAMESPACE_LABEL, Webhooks
+from runtime.controllers.webhookrules import DEFAULT_OPERATIONS, EVERYWHERE, Verb, WatchedRule, asked_by, webhook_rules
 from runtime.k8s.client import KubeClient, Object, Resource
-from runtime.k8s.discovery import Discovery, Entry
+from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem
-from runtime.k8s.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from vm.code import MatchKey
+from runtime.k8s.resources import CLUSTER_ROLE, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+
+__all__ = ["Configurations", "WatchedPolicy", "WatchedRule", "WebhookConfigController", "build"]
 
 log = logging.getLogger("thesmos.webhooks")
-
-Verb = Literal["validate", "mutate"]
-
-OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
-DEFAULT_OPERATIONS: Final[dict[Verb, tuple[str, ...]]] = {"validate": OPERATIONS, "mutate": ("CREATE", "UPDATE")}
-"""Operations of a rule that names none."""
 
 POLICY_RESOURCES: Final = ("clusterpolicies", "policies")
 EXCEPTION_RESOURCES: Final = ("policyexceptions",)
 
-
-@dataclass(frozen=True, slots=True)
-class WatchedRule:
-    """One computed rule: what it does, the ways to reach it, and the operations that its exclude takes away from all of
-    them."""
-
-    verb: Verb
-    keys: tuple[MatchKey, ...]
-    without: frozenset[str] = frozenset()
+_REPORT_GROUPS: Final = ("openreports.io", "reports.kyverno.io", "wgpolicyk8s.io")
+_OWN_GROUPS: Final = frozenset(["*", "kyverno.io", *_REPORT_GROUPS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +52,61 @@ class WatchedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """The two objects for resources (None: nothing to watch for), and the kind selectors that no resource meets."""
+    """The two objects for resources, and the kind selectors that no resource meets. An object without webhooks stays:
+    tools look for its name."""
 
-    validating: Object | None
-    mutating: Object | None
+    validating: Object
+    mutating: Object
     unknown: tuple[str, ...] = ()
 
 
-def build(policies: Iterable[WatchedPolicy], discovery: Discovery, settings: Settings, ca: bytes) -> Configurations:
-    """The configurations for these policies. ``ca`` is the PEM bundle that the API server must trust."""
-    policies = tuple(policies)
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What all webhooks of an installation share: settings, the PEM bundle that the API server must trust, what the
+    ConfigMap says, and the owner with which the configurations go (None: nobody)."""
+
+    settings: Settings
+    ca: bytes
+    webhooks: Webhooks = field(default_factory=Webhooks)
+    owner: Mapping[str, Any] | None = None
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        """Where the API server finds a path."""
+        return client_config(path, self.settings, self.ca)
+
+
+def build(
+    policies: Iterable[WatchedPolicy],
+    discovery: Discovery,
+    settings: Settings,
+    ca: bytes,
+    config: Webhooks | None = None,
+    *,
+    reachable: bool = True,
+    owner: Mapping[str, Any] | None = None,
+) -> Configurations:
+    """The configurations for these policies. Where the webhooks cannot be reached, nothing is asked."""
+    frame = Frame(settings, ca, config or Webhooks(), owner)
+    policies = tuple(policies) if reachable else ()
     unknown: set[str] = set()
-    objects: dict[Verb, Object | None] = {}
+    objects: dict[Verb, Object] = {}
     for verb in DEFAULT_OPERATIONS:
-        webhooks = []
-        for failure in ("Ignore", "Fail"):
+        webhooks = _everything(verb, frame) if not settings.auto_update_webhooks else []
+        for failure in ("Ignore", "Fail") if settings.auto_update_webhooks else ():
             chosen = [p for p in policies if _failure(p, settings) == failure]
             shared = [p for p in chosen if not p.match_conditions]
             for group in (shared, *([p] for p in chosen if p.match_conditions)):
-                rules = _webhook_rules(group, verb, discovery, unknown)
+                asked = [a for p in group for a in asked_by(p.rules, p.namespaced, verb, discovery, unknown)]
+                rules = webhook_rules(asked)
                 if not rules:
                     continue
                 timeouts = [p.timeout for p in group if any(r.verb == verb for r in p.rules)]
                 timeout = min(max([settings.timeout, *timeouts]), MAXIMUM_TIMEOUT)
                 own = group[0] if group is not shared else None
-                webhooks.append(_webhook(verb, failure, rules, timeout, settings, ca, own))
-        objects[verb] = _configuration(verb, webhooks, settings) if webhooks else None
+                webhooks.append(_webhook(verb, failure, rules, timeout, frame, own))
+        # Kyverno's order: what is shared, then what policies have for their own.
+        webhooks.sort(key=lambda w: "finegrained" in w["name"])
+        objects[verb] = _configuration(verb, webhooks, frame)
     return Configurations(objects["validate"], objects["mutate"], tuple(sorted(unknown)))
 
 
@@ -112,7 +131,46 @@ def policy_configuration(settings: Settings, ca: bytes) -> Object:
         "sideEffects": "None",
         "timeoutSeconds": settings.timeout,
     }
-    return _object("ValidatingWebhookConfiguration", settings.names.policy_validating, [webhook])
+    return _object("ValidatingWebhookConfiguration", settings.names.policy_validating, [webhook], Frame(settings, ca))
+
+
+def verify_configuration(frame: Frame) -> Object:
+    """The configuration by which a change of the health Lease calls the webhooks (``runtime.controllers.watchdog``)."""
+    webhook = {
+        "name": frame.settings.names.webhook("monitor-webhooks"),
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": frame.client_config("/verifymutate"),
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: frame.settings.names.namespace}},
+        "objectSelector": {"matchLabels": {"app.kubernetes.io/name": "kyverno"}},
+        "reinvocationPolicy": "IfNeeded",
+        "rules": [
+            {
+                "apiGroups": ["coordination.k8s.io"],
+                "apiVersions": ["v1"],
+                "operations": ["UPDATE"],
+                "resources": ["leases"],
+                "scope": "*",
+            }
+        ],
+        "sideEffects": "NoneOnDryRun",
+        "timeoutSeconds": frame.settings.timeout,
+    }
+    return _object("MutatingWebhookConfiguration", frame.settings.names.verifying, [webhook], frame)
+
+
+async def owner_of(client: KubeClient, names: Names) -> Object | None:
+    """The reference to the ClusterRole of the installation, with which its configurations go when it is uninstalled;
+    None where there is none, or it may not be read. Raises the other errors of the client."""
+    try:
+        role = await client.get(CLUSTER_ROLE, names.install)
+    except ApiProblem as problem:
+        if problem.code in (403, 404):
+            return None
+        raise
+    uid = role["metadata"].get("uid")
+    return {"apiVersion": CLUSTER_ROLE.api_version, "kind": CLUSTER_ROLE.kind, "name": names.install, "uid": uid}
 
 
 def client_config(path: str, settings: Settings, ca: bytes) -> dict[str, Any]:
@@ -138,13 +196,24 @@ def _failure(policy: WatchedPolicy, settings: Settings) -> str:
     return "Ignore" if settings.force_failure_policy_ignore else policy.failure_policy
 
 
+def _everything(verb: Verb, frame: Frame) -> list[dict[str, Any]]:
+    """Webhooks that ask about all there is (``--autoUpdateWebhooks=false``)."""
+    rule = {
+        "apiGroups": ["*"],
+        "apiVersions": ["*"],
+        "operations": list(DEFAULT_OPERATIONS[verb]),
+        "resources": ["*/*"],
+        "scope": EVERYWHERE,
+    }
+    return [_webhook(verb, failure, [rule], frame.settings.timeout, frame, None) for failure in ("Ignore", "Fail")]
+
+
 def _webhook(
     verb: Verb,
     failure: str,
     rules: list[dict[str, Any]],
     timeout: int,
-    settings: Settings,
-    ca: bytes,
+    frame: Frame,
     own: WatchedPolicy | None,
 ) -> dict[str, Any]:
     """The webhook that policies share, or that a policy with match conditions has for its own."""
@@ -152,128 +221,103 @@ def _webhook(
     path, suffix = f"/{verb}/{low}", f"-{low}"
     if own is not None:
         path, suffix = f"{path}/{own.scope}", f"{suffix}-{own.scope.replace('/', '-')}"
+    selector = frame.webhooks.object_selector
     webhook: dict[str, Any] = {
-        "name": settings.names.webhook(verb, suffix),
+        "name": frame.settings.names.webhook(verb, suffix),
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config(path, settings, ca),
+        "clientConfig": frame.client_config(path),
         "failurePolicy": failure,
         "matchPolicy": "Equivalent",
-        "namespaceSelector": _namespace_selector(settings),
-        "objectSelector": {},
+        "namespaceSelector": _namespace_selector(frame),
+        "objectSelector": dict(selector) if selector is not None else {},
         "rules": rules,
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": timeout,
     }
-    if own is not None:
-        webhook["matchConditions"] = [dict(c) for c in own.match_conditions]
+    conditions = [dict(c) for c in (frame.webhooks.match_conditions if own is None else own.match_conditions)]
+    if failure == "Fail":
+        conditions += _repairable(rules, frame.settings)
+    if conditions:
+        webhook["matchConditions"] = conditions
     if verb == "mutate":
         webhook["reinvocationPolicy"] = "IfNeeded"
     return webhook
 
 
-def _namespace_selector(settings: Settings) -> dict[str, Any]:
-    """The API server must come up, and Thesmos itself, when Thesmos is down: their namespaces are left alone."""
-    values = sorted({"kube-system", settings.names.namespace})
-    return {"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": values}]}
+def _namespace_selector(frame: Frame) -> dict[str, Any]:
+    """The API server must come up, and Thesmos itself, when Thesmos is down: their namespaces are left alone. What the
+    ConfigMap says takes the place of the first; the namespace of the installation is always left alone."""
+    given = frame.webhooks.namespace_selector
+    selector = dict(given) if given is not None else {"matchExpressions": [_without("kube-system")]}
+    expressions = [dict(e) for e in selector.get("matchExpressions") or () if isinstance(e, dict)]
+    own = frame.settings.names.namespace
+    if not any(_leaves_out(e, own) for e in expressions):
+        expressions.append(_without(own))
+    return {**selector, "matchExpressions": expressions}
 
 
-def _configuration(verb: Verb, webhooks: list[dict[str, Any]], settings: Settings) -> Object:
+def _without(namespace: str) -> dict[str, Any]:
+    return {"key": NAMESPACE_LABEL, "operator": "NotIn", "values": [namespace]}
+
+
+def _leaves_out(expression: Mapping[str, Any], namespace: str) -> bool:
+    key, operator, values = (expression.get(k) for k in ("key", "operator", "values"))
+    return key == NAMESPACE_LABEL and operator == "NotIn" and namespace in (values or ())
+
+
+def _repairable(rules: Sequence[Mapping[str, Any]], settings: Settings) -> list[dict[str, str]]:
+    """Conditions under which a webhook that fails closed is asked: not where its answer would lock people out.
+
+    A webhook for every kind would else refuse, while nobody answers, the removal of the very policy that asks for it,
+    the mend of Thesmos' own definitions and roles, and the heartbeats of nodes, so that no Pod of Thesmos could start
+    again. Policies say nothing about Thesmos' own kinds anyway (semantics §23).
+    """
+    conditions = []
+    if any(not _OWN_GROUPS.isdisjoint(rule["apiGroups"]) for rule in rules):
+        name = settings.names.install
+        groups = ", ".join(f'"{g}"' for g in _REPORT_GROUPS)
+        spared = (
+            f"request.resource.group in [{groups}]",
+            'request.resource.group == "kyverno.io" && '
+            'request.resource.resource in ["clusterpolicies", "policies", "updaterequests"]',
+            'request.resource.group == "apiextensions.k8s.io" && '
+            'has(request.name) && request.name.endsWith(".kyverno.io")',
+            'request.resource.group == "rbac.authorization.k8s.io" && has(request.name) && '
+            f'(request.name == "{name}" || request.name.startsWith("{name}:"))',
+            'request.resource.group == "coordination.k8s.io" && '
+            'has(request.namespace) && request.namespace == "kube-node-lease"',
+        )
+        expression = "!(" + " || ".join(f"({one})" for one in spared) + ")"
+        conditions.append({"name": "kyverno-exclude-own-resources", "expression": expression})
+    if settings.exclude_bootstrap:
+        expression = (
+            '!(request.resource.group == "" && request.resource.resource == "nodes") && '
+            '!(request.resource.group == "certificates.k8s.io" && '
+            'request.resource.resource == "certificatesigningrequests")'
+        )
+        conditions.append({"name": "kyverno-exclude-bootstrap-resources", "expression": expression})
+    return conditions
+
+
+def _configuration(verb: Verb, webhooks: list[dict[str, Any]], frame: Frame) -> Object:
+    names = frame.settings.names
     if verb == "validate":
-        return _object("ValidatingWebhookConfiguration", settings.names.resource_validating, webhooks)
-    return _object("MutatingWebhookConfiguration", settings.names.resource_mutating, webhooks)
+        return _object("ValidatingWebhookConfiguration", names.resource_validating, webhooks, frame)
+    return _object("MutatingWebhookConfiguration", names.resource_mutating, webhooks, frame)
 
 
-def _object(kind: str, name: str, webhooks: list[dict[str, Any]]) -> Object:
+def _object(kind: str, name: str, webhooks: list[dict[str, Any]], frame: Frame) -> Object:
+    metadata: dict[str, Any] = {"name": name, "labels": {**frame.webhooks.labels, MANAGED_BY: "kyverno"}}
+    if frame.webhooks.annotations:
+        metadata["annotations"] = dict(frame.webhooks.annotations)
+    if frame.owner is not None:
+        metadata["ownerReferences"] = [dict(frame.owner)]
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
-        "metadata": {"name": name, "labels": {MANAGED_BY: "kyverno"}},
+        "metadata": metadata,
         "webhooks": webhooks,
     }
-
-
-Target = tuple[str, str, str]
-"""Group, version and scope of a webhook rule."""
-
-
-def _webhook_rules(
-    policies: Sequence[WatchedPolicy], verb: Verb, discovery: Discovery, unknown: set[str]
-) -> list[dict[str, Any]]:
-    """Webhook rules of all policies: one for each group, version, scope and set of operations, resources joined."""
-    operations: dict[Target, dict[str, set[str]]] = {}
-    for policy in policies:
-        for rule in policy.rules:
-            if rule.verb != verb:
-                continue
-            for key in rule.keys:
-                wanted = set(key.operations or DEFAULT_OPERATIONS[verb]) - rule.without
-                if not wanted:
-                    continue
-                targets = list(_targets(key, policy.namespaced, discovery))
-                if not targets:
-                    unknown.add(_selector_text(key))
-                for target, resource in targets:
-                    operations.setdefault(target, {}).setdefault(resource, set()).update(wanted)
-    _drop_covered(operations)
-    grouped: dict[tuple[Target, tuple[str, ...]], list[str]] = {}
-    for target, resources in operations.items():
-        for resource, wanted in resources.items():
-            ordered = tuple(o for o in OPERATIONS if o in wanted)
-            grouped.setdefault((target, ordered), []).append(resource)
-    return [
-        {
-            "apiGroups": [group],
-            "apiVersions": [version],
-            "operations": list(ordered),
-            "resources": sorted(resources),
-            "scope": scope,
-        }
-        for ((group, version, scope), ordered), resources in sorted(grouped.items())
-    ]
-
-
-def _targets(key: MatchKey, namespaced: bool, discovery: Discovery) -> Iterable[tuple[Target, str]]:
-    selector = key.kind
-    if selector.kind == "*":
-        parts = ["*", "*/*"] if selector.subresource == "*" else [f"*/{selector.subresource}"]
-        for resource in parts if selector.subresource else ["*"]:
-            yield (selector.group, selector.version, "Namespaced" if namespaced else "*"), resource
-        return
-    for entry in discovery.find(selector.group, selector.version, selector.kind, selector.subresource):
-        if namespaced and not entry.resource.namespaced:
-            continue
-        yield _target(entry), entry.rule_name
-        if entry.resource.group == "" and entry.rule_name == "pods":
-            # Rules on Pods speak for containers that are added to a running Pod too.
-            yield _target(entry), "pods/ephemeralcontainers"
-
-
-def _target(entry: Entry) -> Target:
-    resource = entry.resource
-    return resource.group, resource.version, "Namespaced" if resource.namespaced else "Cluster"
-
-
-def _drop_covered(operations: dict[Target, dict[str, set[str]]]) -> None:
-    """Takes out what a wildcard entry asks for anyway."""
-    everything: set[str] = set()
-    for target, resources in operations.items():
-        if target == ("*", "*", "*"):
-            everything |= resources.get("*", set())
-    for target, resources in list(operations.items()):
-        own = resources.get("*", set())
-        for resource, wanted in list(resources.items()):
-            if resource == "*" or "/" in resource:
-                continue
-            if wanted <= own or wanted <= everything:
-                del resources[resource]
-        if not resources:
-            del operations[target]
-
-
-def _selector_text(key: MatchKey) -> str:
-    kind = key.kind
-    parts = [p for p in (kind.group, kind.version) if p not in ("", "*")] + [kind.kind, kind.subresource]
-    return "/".join(p for p in parts if p)
 
 
 class WebhookConfigController:
@@ -284,11 +328,12 @@ class WebhookConfigController:
         self._settings = settings
 
     async def ensure(self, wanted: Configurations, ca: bytes) -> None:
-        """Creates, replaces or deletes; writes nothing when all is as it should be. Raises the errors of the client."""
-        names = self._settings.names
-        await self._bring(VALIDATING_WEBHOOKS, names.policy_validating, policy_configuration(self._settings, ca))
-        await self._bring(VALIDATING_WEBHOOKS, names.resource_validating, wanted.validating)
-        await self._bring(MUTATING_WEBHOOKS, names.resource_mutating, wanted.mutating)
+        """Creates or replaces; writes nothing when all is as it should be. Raises the errors of the client."""
+        await self.bring(VALIDATING_WEBHOOKS, policy_configuration(self._settings, ca))
+        await self.bring(MUTATING_WEBHOOKS, verify_configuration(Frame(self._settings, ca)))
+        once = not self._settings.auto_update_webhooks
+        await self.bring(VALIDATING_WEBHOOKS, wanted.validating, once=once)
+        await self.bring(MUTATING_WEBHOOKS, wanted.mutating, once=once)
 
     async def remove(self) -> None:
         """Takes all of them away: nobody is left to answer."""
@@ -296,28 +341,26 @@ class WebhookConfigController:
         await self._client.delete(MUTATING_WEBHOOKS, names.resource_mutating)
         await self._client.delete(VALIDATING_WEBHOOKS, names.resource_validating)
         await self._client.delete(VALIDATING_WEBHOOKS, names.policy_validating)
+        await self._client.delete(MUTATING_WEBHOOKS, names.verifying)
 
-    async def _bring(self, resource: Resource, name: str, wanted: Object | None) -> None:
+    async def bring(self, resource: Resource, wanted: Object, *, once: bool = False) -> None:
+        """Makes one object as it should be. ``once``: one that is there already is left as it is, but for the bundle
+        without which nobody could be asked."""
+        name = wanted["metadata"]["name"]
         try:
             current: Object | None = await self._client.get(resource, name)
         except ApiProblem as problem:
             if not problem.missing:
                 raise
             current = None
-        if wanted is None:
-            if current is not None:
-                await self._client.delete(resource, name)
-                log.info("removed %s: no policy needs it", name)
-            return
         try:
             if current is None:
                 await self._client.create(resource, wanted)
                 log.info("created %s", name)
-            elif not same(current, wanted):
-                version = current["metadata"]["resourceVersion"]
-                await self._client.replace(
-                    resource, {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
-                )
+                return
+            made = _with_bundle(current, wanted) if once else _over(current, wanted)
+            if made != current:
+                await self._client.replace(resource, made)
                 log.info("updated %s", name)
         except ApiProblem as problem:
             # Another replica wrote at the same time, and the same: the watch brings us back if it was not.
@@ -325,9 +368,24 @@ class WebhookConfigController:
                 raise
 
 
-def same(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether an object of the cluster says what we want: webhooks equal, our labels there."""
-    labels = (current.get("metadata") or {}).get("labels") or {}
-    if any(labels.get(k) != v for k, v in wanted["metadata"]["labels"].items()):
-        return False
-    return bool(current.get("webhooks") == wanted["webhooks"])
+def _over(current: Object, wanted: Object) -> Object:
+    """The object of the cluster with what we want put over it; labels and annotations of others stay."""
+    metadata = dict(current["metadata"])
+    for key in ("labels", "annotations"):
+        if wanted["metadata"].get(key):
+            metadata[key] = {**(metadata.get(key) or {}), **wanted["metadata"][key]}
+    if "ownerReferences" in wanted["metadata"]:
+        metadata["ownerReferences"] = wanted["metadata"]["ownerReferences"]
+    made = {**current, "metadata": metadata, "webhooks": wanted["webhooks"]}
+    if not wanted["webhooks"] and "webhooks" not in current:
+        del made["webhooks"]
+    return made
+
+
+def _with_bundle(current: Object, wanted: Object) -> Object:
+    bundle = next((w["clientConfig"]["caBundle"] for w in wanted["webhooks"]), None)
+    webhooks = [
+        {**w, "clientConfig": {**w["clientConfig"], "caBundle": bundle}} if bundle else w
+        for w in current.get("webhooks") or ()
+    ]
+    return {**current, "webhooks": webhooks} if webhooks else current

@@ -96,8 +96,8 @@ class Cluster:
         name = f"kyverno-resource-{'validating' if kind.startswith('valid') else 'mutating'}-webhook-cfg"
         done = self.plane.kubectl("get", kind, name, "-o", "json", "--ignore-not-found")
         assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout) if done.stdout.strip() else {"webhooks": []}
-        return {w["name"]: w["rules"] for w in found["webhooks"]}
+        found = json.loads(done.stdout) if done.stdout.strip() else {}
+        return {w["name"]: w["rules"] for w in found.get("webhooks", [])}
 
     def clean(self) -> None:
         """Removes policies and what tests made in ``default``; waits until no webhook is left, so that tests do not

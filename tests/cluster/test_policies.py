@@ -74,7 +74,7 @@ def test_webhook_rules_follow_the_kinds_in_use(cluster: Cluster) -> None:
     assert sorted(rules) == ["validate.kyverno.svc-fail", "validate.kyverno.svc-ignore"]
     (rule,) = rules["validate.kyverno.svc-ignore"]
     assert rule["resources"] == ["pods", "pods/ephemeralcontainers"]
-    assert rule["operations"] == ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    assert rule["operations"] == ["CONNECT", "CREATE", "DELETE", "UPDATE"]
     cluster.delete("clusterpolicy", "require-team")
     cluster.until(
         lambda: sorted(cluster.webhook_rules()) == ["validate.kyverno.svc-ignore"], what="the smaller webhooks"

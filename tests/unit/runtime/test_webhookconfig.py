@@ -10,13 +10,16 @@ from typing import Any, Literal
 import pytest
 
 from runtime.config import Names, Settings
+from runtime.controllers.clusterconfig import Webhooks
 from runtime.controllers.webhookconfig import (
+    Frame,
     WatchedPolicy,
-    WatchedRule,
     WebhookConfigController,
     build,
     policy_configuration,
+    verify_configuration,
 )
+from runtime.controllers.webhookrules import WatchedRule
 from runtime.k8s.client import Resource
 from runtime.k8s.discovery import Discovery, Entry
 from runtime.k8s.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -36,7 +39,7 @@ DISCOVERY = Discovery(
         Entry(Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")),
     ]
 )
-ALL = ["CREATE", "UPDATE", "DELETE", "CONNECT"]
+ALL = ["CONNECT", "CREATE", "DELETE", "UPDATE"]
 
 
 def policy(
@@ -67,12 +70,21 @@ def test_match_conditions_make_a_webhook_of_its_own() -> None:
     assert second["matchConditions"] == list(conditions)
     assert second["timeoutSeconds"] == 20
     assert [r["resources"] for r in second["rules"]] == [["deployments"]]
+    # Those of the ConfigMap hold for the shared ones alone.
+    common = Webhooks(match_conditions=({"name": "all", "expression": "true"},))
+    first, second = build([shared, own], DISCOVERY, Settings(), b"CA", common).validating["webhooks"]
+    assert first["matchConditions"] == [{"name": "all", "expression": "true"}]
+    assert second["matchConditions"] == list(conditions)
+
+
+def without(namespace: str) -> Any:
+    return {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
 
 
 def rules(*policies: WatchedPolicy, verb: str = "validating", settings: Settings | None = None) -> Any:
     made = build(policies, DISCOVERY, settings or Settings(), b"CA")
     found = made.validating if verb == "validating" else made.mutating
-    return None if found is None else {w["name"]: w["rules"] for w in found["webhooks"]}
+    return {w["name"]: w["rules"] for w in found["webhooks"]}
 
 
 def rule(group: str, version: str, resources: list[str], operations: list[str], scope: str = "Namespaced") -> Any:
@@ -85,9 +97,12 @@ def rule(group: str, version: str, resources: list[str], operations: list[str], 
     }
 
 
-def test_nothing_in_use_is_no_configuration() -> None:
+def test_nothing_in_use_is_a_configuration_without_webhooks() -> None:
     made = build([], DISCOVERY, Settings(), b"CA")
-    assert (made.validating, made.mutating) == (None, None)
+    assert made.validating["webhooks"] == made.mutating["webhooks"] == []
+    # Nor is anything asked where nobody could answer.
+    unreachable = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA", reachable=False)
+    assert unreachable.validating["webhooks"] == []
 
 
 def test_pods_bring_their_ephemeral_containers() -> None:
@@ -98,7 +113,7 @@ def test_pods_bring_their_ephemeral_containers() -> None:
 
 def test_mutation_watches_create_and_update() -> None:
     mutating = policy(("Deployment",), verb="mutate")
-    assert rules(mutating) is None
+    assert rules(mutating) == {}
     assert rules(mutating, verb="mutating") == {
         "mutate.kyverno.svc-fail": [rule("apps", "v1", ["deployments"], ["CREATE", "UPDATE"])]
     }
@@ -106,10 +121,10 @@ def test_mutation_watches_create_and_update() -> None:
 
 def test_operations_are_those_of_the_match_less_those_excluded() -> None:
     assert rules(policy(("Namespace",), operations=("DELETE",)))["validate.kyverno.svc-fail"] == [
-        rule("", "v1", ["namespaces"], ["DELETE"], "Cluster")
+        rule("", "v1", ["namespaces"], ["DELETE"], "*")
     ]
     assert rules(policy(("Namespace",), without=frozenset({"DELETE", "CONNECT"})))["validate.kyverno.svc-fail"] == [
-        rule("", "v1", ["namespaces"], ["CREATE", "UPDATE"], "Cluster")
+        rule("", "v1", ["namespaces"], ["CREATE", "UPDATE"], "*")
     ]
 
 
@@ -120,7 +135,7 @@ def test_policies_join_by_failure_policy_and_operations_add_up() -> None:
         policy(("Namespace",), failure="Ignore"),
     )
     assert found == {
-        "validate.kyverno.svc-ignore": [rule("", "v1", ["namespaces"], ALL, "Cluster")],
+        "validate.kyverno.svc-ignore": [rule("", "v1", ["namespaces"], ALL, "*")],
         "validate.kyverno.svc-fail": [rule("apps", "v1", ["deployments"], ["CREATE", "UPDATE"])],
     }
 
@@ -138,33 +153,29 @@ def test_subresources_are_named_with_their_parent() -> None:
 
 def test_a_wildcard_covers_what_others_name() -> None:
     found = rules(policy(("*",)), policy(("Pod",)), policy(("Deployment",)))["validate.kyverno.svc-fail"]
-    assert [r["resources"] for r in found] == [["pods/ephemeralcontainers"], ["*"]]
-    assert found[1]["scope"] == "*"
+    assert [r["resources"] for r in found] == [["*", "pods/ephemeralcontainers"]]
+    assert found[0]["scope"] == "*"
 
 
 def test_a_namespaced_policy_sees_no_cluster_wide_kinds() -> None:
     made = build([policy(("Namespace",), namespaced=True)], DISCOVERY, Settings(), b"CA")
-    assert made.validating is None
+    assert made.validating["webhooks"] == []
     assert rules(policy(("*",), namespaced=True))["validate.kyverno.svc-fail"][0]["scope"] == "Namespaced"
 
 
 def test_an_unknown_kind_is_left_out_and_told() -> None:
     made = build([policy(("Widget",), ("Namespace",))], DISCOVERY, Settings(), b"CA")
     assert made.unknown == ("Widget",)
-    assert made.validating is not None
 
 
 @pytest.mark.parametrize(("timeouts", "want"), [((3,), 10), ((12, 20), 20), ((30,), 30), ((99,), 30)])
 def test_the_timeout_is_the_longest_up_to_thirty(timeouts: tuple[int, ...], want: int) -> None:
     made = build([policy(("Pod",), timeout=t) for t in timeouts], DISCOVERY, Settings(), b"CA")
-    assert made.validating is not None
     assert made.validating["webhooks"][0]["timeoutSeconds"] == want
 
 
 def test_fixed_fields_and_the_client_config() -> None:
     made = build([policy(("Pod",)), policy(("Pod",), verb="mutate")], DISCOVERY, Settings(), b"CA")
-    assert made.validating is not None
-    assert made.mutating is not None
     assert made.validating["metadata"] == {
         "name": "kyverno-resource-validating-webhook-cfg",
         "labels": {"webhook.kyverno.io/managed-by": "kyverno"},
@@ -178,13 +189,13 @@ def test_fixed_fields_and_the_client_config() -> None:
         "service": {"name": "kyverno-svc", "namespace": "kyverno", "path": "/mutate/fail", "port": 443},
         "caBundle": base64.b64encode(b"CA").decode(),
     }
-    assert webhook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "kyverno"]
+    assert webhook["objectSelector"] == {}
+    assert webhook["namespaceSelector"] == {"matchExpressions": [without("kube-system"), without("kyverno")]}
 
 
 def test_other_names_and_an_address() -> None:
     settings = Settings(names=Names("shadow", "elsewhere"), server_ip="192.0.2.7", port=8443)
     made = build([policy(("Pod",))], DISCOVERY, settings, b"CA")
-    assert made.validating is not None
     assert made.validating["metadata"]["name"] == "shadow-resource-validating-webhook-cfg"
     (webhook,) = made.validating["webhooks"]
     assert webhook["name"] == "validate.shadow.svc-fail"
@@ -204,6 +215,7 @@ def test_the_controller_writes_only_what_differs() -> None:
         one = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA")
         await controller.ensure(one, b"CA")
         assert len(api.objects[VALIDATING_WEBHOOKS.plural]) == 2
+        assert len(api.objects[MUTATING_WEBHOOKS.plural]) == 2
         api.calls.clear()
         await controller.ensure(one, b"CA")
         assert {verb for verb, _, _ in api.calls} == {"get"}
@@ -211,11 +223,14 @@ def test_the_controller_writes_only_what_differs() -> None:
         # Someone edits it: it is put right.
         edited = await api.get(VALIDATING_WEBHOOKS, name)
         edited["webhooks"][0]["failurePolicy"] = "Ignore"
+        edited["metadata"]["labels"] = {"theirs": "stays"}
         api.put(VALIDATING_WEBHOOKS, edited)
         await controller.ensure(one, b"CA")
-        assert (await api.get(VALIDATING_WEBHOOKS, name))["webhooks"][0]["failurePolicy"] == "Fail"
+        mended = await api.get(VALIDATING_WEBHOOKS, name)
+        assert mended["webhooks"][0]["failurePolicy"] == "Fail"
+        assert mended["metadata"]["labels"] == {"theirs": "stays", "webhook.kyverno.io/managed-by": "kyverno"}
         await controller.ensure(build([], DISCOVERY, Settings(), b"CA"), b"CA")
-        assert list(api.objects[VALIDATING_WEBHOOKS.plural]) == [("", Names().policy_validating)]
+        assert (await api.get(VALIDATING_WEBHOOKS, name))["webhooks"] == []
         await controller.remove()
         assert not api.objects[VALIDATING_WEBHOOKS.plural]
         assert not api.objects.get(MUTATING_WEBHOOKS.plural)
@@ -227,3 +242,94 @@ def test_policies_are_asked_about_before_they_are_stored() -> None:
     (webhook,) = policy_configuration(Settings(), b"CA")["webhooks"]
     assert webhook["name"] == "validate-policy.kyverno.svc"
     assert webhook["rules"][0]["operations"] == ["CREATE", "UPDATE"]
+
+
+def test_what_the_config_map_says_of_webhooks() -> None:
+    config = Webhooks(
+        {"matchExpressions": [{"key": "env", "operator": "In", "values": ["prod"]}]},
+        {"matchLabels": {"checked": "yes"}},
+        {"admissions.enforcer/disabled": "true"},
+        {"team": "platform"},
+    )
+    made = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA", config).validating
+    assert made["metadata"]["annotations"] == {"admissions.enforcer/disabled": "true"}
+    assert made["metadata"]["labels"] == {"team": "platform", "webhook.kyverno.io/managed-by": "kyverno"}
+    (webhook,) = made["webhooks"]
+    assert webhook["objectSelector"] == {"matchLabels": {"checked": "yes"}}
+    # The namespace of the installation is left alone whatever it says.
+    assert webhook["namespaceSelector"]["matchExpressions"][1:] == [without("kyverno")]
+    config = Webhooks({"matchExpressions": [without("kyverno")]})
+    (webhook,) = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA", config).validating["webhooks"]
+    assert webhook["namespaceSelector"] == {"matchExpressions": [without("kyverno")]}
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "left"),
+    [
+        (("*", "*", "*", "*"), ("*", "*", "Pod", ""), ["*/*"]),
+        (("*", "*", "*", "*"), ("*", "*", "Pod", "exec"), ["*/*"]),
+        (("*", "*", "*", "scale"), ("*", "*", "Deployment", "scale"), ["*/scale"]),
+        (("*", "*", "Pod", "*"), ("*", "*", "Pod", "exec"), ["pods/ephemeralcontainers", "pods/exec"]),
+    ],
+)
+def test_what_another_asks_for_anyway_is_left_out(wide: Any, narrow: Any, left: list[str]) -> None:
+    (rule,) = rules(policy(wide, narrow))["validate.kyverno.svc-fail"]
+    assert rule["resources"] == left
+
+
+def test_an_operation_that_the_wider_one_leaves_out_stays() -> None:
+    found = rules(policy(("*",), operations=("CREATE",)), policy(("Namespace",), operations=("CREATE", "DELETE")))
+    assert found["validate.kyverno.svc-fail"] == [
+        rule("", "v1", ["namespaces"], ["DELETE"], "*"),
+        rule("*", "*", ["*", "pods/ephemeralcontainers"], ["CREATE"], "*"),
+    ]
+
+
+def test_a_webhook_that_fails_closed_on_everything_leaves_what_repairs_need_alone() -> None:
+    (webhook,) = build([policy(("*",))], DISCOVERY, Settings(), b"CA").validating["webhooks"]
+    (condition,) = webhook["matchConditions"]
+    assert condition["name"] == "kyverno-exclude-own-resources"
+    for part in ("clusterpolicies", "wgpolicyk8s.io", ".kyverno.io", '"kyverno:"', "kube-node-lease"):
+        assert part in condition["expression"]
+    (webhook,) = build([policy(("*",), failure="Ignore")], DISCOVERY, Settings(), b"CA").validating["webhooks"]
+    assert "matchConditions" not in webhook
+    settings = Settings(exclude_bootstrap=True)
+    (webhook,) = build([policy(("Pod",))], DISCOVERY, settings, b"CA").validating["webhooks"]
+    assert [c["name"] for c in webhook["matchConditions"]] == ["kyverno-exclude-bootstrap-resources"]
+
+
+def test_without_updates_everything_is_asked_about_and_written_once() -> None:
+    async def main() -> None:
+        settings = Settings(auto_update_webhooks=False)
+        made = build([policy(("Pod",))], DISCOVERY, settings, b"CA")
+        assert [w["name"] for w in made.validating["webhooks"]] == [
+            "validate.kyverno.svc-ignore",
+            "validate.kyverno.svc-fail",
+        ]
+        assert [w["rules"][0]["resources"] for w in made.mutating["webhooks"]] == [["*/*"], ["*/*"]]
+        api = FakeApi()
+        controller = WebhookConfigController(api, settings)
+        await controller.ensure(made, b"CA")
+        edited = await api.get(VALIDATING_WEBHOOKS, Names().resource_validating)
+        edited["webhooks"][0]["rules"] = []
+        api.put(VALIDATING_WEBHOOKS, edited)
+        # Theirs stays, but the bundle follows: without it nobody could be asked.
+        await controller.ensure(build([], DISCOVERY, settings, b"NEW"), b"NEW")
+        found = await api.get(VALIDATING_WEBHOOKS, Names().resource_validating)
+        assert found["webhooks"][0]["rules"] == []
+        assert found["webhooks"][0]["clientConfig"]["caBundle"] == base64.b64encode(b"NEW").decode()
+
+    asyncio.run(main())
+
+
+def test_the_health_lease_is_asked_about() -> None:
+    (webhook,) = verify_configuration(Frame(Settings(), b"CA"))["webhooks"]
+    assert webhook["name"] == "monitor-webhooks.kyverno.svc"
+    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["objectSelector"] == {"matchLabels": {"app.kubernetes.io/name": "kyverno"}}
+
+
+def test_an_owner_takes_the_configurations_with_it() -> None:
+    owner = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "kyverno", "uid": "u"}
+    made = build([], DISCOVERY, Settings(), b"CA", owner=owner)
+    assert made.validating["metadata"]["ownerReferences"] == [owner]
