@@ -26,7 +26,7 @@ from runtime.k8s.client import Object
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import NAMESPACE
 from runtime.k8s.stream import Listener, Stream
-from runtime.observe.decisions import SCAN, count_result
+from runtime.observe.decisions import SCAN, count_result, tell_of_scan
 from runtime.policyset import CLEANUP_POLICIES
 from runtime.request import Request
 from runtime.webhook.live import slim_namespace
@@ -240,7 +240,7 @@ class _KindScan:
         gone = (self._before | self._seen.keys()) - self._listed
         for uid in gone:
             self._drop(uid)
-        log.debug("%s: %d objects, %d gone", self.kind.resource.plural, len(self._listed), len(gone))
+        log.info("background scan of %s: %d objects, %d gone", self.kind.resource.plural, len(self._listed), len(gone))
         self._listed, self._before = set(), set()
 
     def _gone(self, obj: Object) -> None:
@@ -304,6 +304,7 @@ class _KindScan:
             count_result(self._installation.metrics, response.request, result, 0.0, SCAN)
         if changed:
             self._installation.tell.scanned(obj, found)
+            tell_of_scan(obj, found)
         return bool(results)
 
     async def _evaluate(self, obj: Object, plural: str, namespace: Mapping[str, Any]) -> EngineResponse:

@@ -8,6 +8,7 @@ requests that are let through are made at ``--v=4`` alone.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from runtime.engine import ERROR, FAIL, PASS, SKIP, EngineResponse, RuleResult
@@ -27,6 +28,7 @@ SCAN: Final = "background_scan"
 
 GATHERED: Final = 128
 """Requests whose passes are counted together: with 100 rules each that takes about 5 ms."""
+VERBS: Final = {PASS: "passed", SKIP: "skipped"}
 LONGEST_TEXT: Final = 512
 """Characters of a rule's message in the log."""
 
@@ -150,6 +152,22 @@ def tell(judged: Judged) -> None:
     elif debug:
         policies = [info.key for info in response.policies]
         log.debug("admission request allowed", extra=_with(about, policies=policies, verdict="allow"))
+
+
+def tell_of_scan(resource: Mapping[str, Any], results: Iterable[RuleResult]) -> None:
+    """One line for each policy that an object of the cluster breaks; at ``--v=4`` also for those that it keeps."""
+    metadata = resource.get("metadata") or {}
+    about = {"kind": resource.get("kind"), "namespace": metadata.get("namespace"), "name": metadata.get("name")}
+    verdicts: dict[tuple[str, str], list[str]] = {}
+    for result in results:
+        verdicts.setdefault((result.policy_key, result.status), []).append(result.rule)
+    for (policy, verdict), rules in verdicts.items():
+        bad = verdict in (FAIL, ERROR)
+        log.log(
+            logging.INFO if bad else logging.DEBUG,
+            f"background scan: validation {'failed' if bad else VERBS.get(verdict, verdict)}",
+            extra=_with(about, policy=policy, rules=rules, verdict=verdict),
+        )
 
 
 def policy_labels(info: PolicyInfo) -> tuple[str, str, str, str, str]:

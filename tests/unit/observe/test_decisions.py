@@ -268,3 +268,23 @@ def test_settings_name_the_limits_of_events() -> None:
 
     limits = limits_of(Settings(omit_events=frozenset({"PolicySkipped"}), max_queued_events=7))
     assert (limits.omitted, limits.queued) == (frozenset({"PolicySkipped"}), 7)
+
+
+def test_a_scan_is_logged_with_policy_and_verdict(caplog: pytest.LogCaptureFixture) -> None:
+    from runtime.observe.decisions import tell_of_scan
+
+    caplog.set_level(logging.INFO, "thesmos.decisions")
+    response = Engine(policy_set(policy(), policy("kept", rules=wants_label("team")))).evaluate(
+        create(pod(team="x")), "validate", full=True
+    )
+    tell_of_scan(pod(), response.results)
+    (line,) = lines(caplog)
+    assert line[:2] == ("INFO", "background scan: validation failed")
+    assert (line[2]["policy"], line[2]["verdict"], line[2]["name"]) == ("labels", "fail", "web")
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "thesmos.decisions")
+    tell_of_scan(pod(), response.results)
+    assert [(r[1], r[2]["policy"]) for r in lines(caplog)] == [
+        ("background scan: validation failed", "labels"),
+        ("background scan: validation passed", "kept"),
+    ]
