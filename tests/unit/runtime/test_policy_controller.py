@@ -169,13 +169,19 @@ spec:
 """
 
 
-def test_rules_of_the_background_are_watched_by_no_webhook() -> None:
+def test_a_generate_rule_asks_for_its_triggers_and_in_step_for_what_it_makes() -> None:
     async def scenario(controller: PolicyController, live: Live) -> None:
         controller.note("added", policy(GENERATE))
         await controller.round()
         assert [e.error for e in controller.entries.values()] == [""]
         (found,) = watched(controller.entries.values())
-        assert found.rules == ()
+        kinds = [[(key.kind.kind, key.operations) for key in rule.keys] for rule in found.rules]
+        assert kinds == [[("Namespace", ())]]
+        controller.note("changed", policy(GENERATE.replace("generate:", "generate:\n        synchronize: true")))
+        await controller.round()
+        (found,) = watched(controller.entries.values())
+        kinds = [[(key.kind.kind, key.operations) for key in rule.keys] for rule in found.rules]
+        assert kinds == [[("Namespace", ())], [("ConfigMap", ("CREATE", "UPDATE", "DELETE"))]]
 
     run(scenario)
 
