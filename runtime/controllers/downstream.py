@@ -19,7 +19,7 @@ from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem
 from runtime.request import split_api_version
 
-log = logging.getLogger("thesmos.generate")
+log = logging.getLogger("thesmos.background.generate")
 
 MANAGER: Final = "generate"
 """Field manager of server-side apply, as Kyverno's."""

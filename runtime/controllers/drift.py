@@ -25,7 +25,7 @@ from runtime.k8s.client import Object, Resource
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.stream import Listener, Stream
 
-log = logging.getLogger("thesmos.generate")
+log = logging.getLogger("thesmos.background.generate")
 
 SETTLE: Final = 1.0
 """Seconds to wait after a change: the update request of the webhook has mostly seen to it by then."""

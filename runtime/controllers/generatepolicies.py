@@ -29,7 +29,7 @@ from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, POLICY
 from runtime.k8s.watch import Backoff
 from runtime.observe.policy_events import GENERATE
 
-log = logging.getLogger("thesmos.generate")
+log = logging.getLogger("thesmos.background.generate")
 
 BATCH: Final = 100
 """Triggers of one update request, as in Kyverno."""

@@ -37,7 +37,7 @@ from vm.code import MatchKey
 from vm.host import HostCall
 from vm.values import Value
 
-log = logging.getLogger("thesmos.generate")
+log = logging.getLogger("thesmos.background.generate")
 
 AT_ONCE: Final = 10
 """Triggers of one update request that are worked on at once."""

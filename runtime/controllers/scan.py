@@ -33,7 +33,7 @@ from runtime.webhook.live import slim_namespace
 from vm.host import HostCall
 from vm.values import Err, Value
 
-log = logging.getLogger("thesmos.scan")
+log = logging.getLogger("thesmos.background.scan")
 
 PART: Final = "reports"
 SETTLE: Final = 0.5

@@ -21,7 +21,7 @@ from runtime.host import Table, settle, within
 from runtime.request import Request
 from runtime.webhook.live import Judged
 
-log = logging.getLogger("thesmos.triggers")
+log = logging.getLogger("thesmos.background.triggers")
 
 Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResult]], Awaitable[None]]
 """Called with the request and the results of the rules of one kind, those that do not match it left out."""

@@ -28,7 +28,7 @@ from runtime.k8s.resources import UPDATE_REQUEST
 from runtime.k8s.watch import Backoff, Change, Watcher
 from runtime.observe.metrics import Metrics
 
-log = logging.getLogger("thesmos.updaterequests")
+log = logging.getLogger("thesmos.background.updaterequests")
 
 PART: Final = "background"
 CONTROLLER: Final = "update-request-controller"
