@@ -37,6 +37,7 @@ ROOM: Final = 8 << 20
 """Bytes of results that may wait. 500 results come to about 175 KiB."""
 OVERHEAD: Final = 600
 """Bytes that a change takes beside its results."""
+FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
 MOST_TRIES: Final = 6
 """Tries for an object that is not there yet (admission comes before it is stored), or that the API server refuses."""
@@ -175,6 +176,11 @@ class ReportWriter:
         """Nothing waits to be written, and nothing is being written."""
         return not self._waiting and not self._writing
 
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits to be written comes to."""
+        return self._size
+
     def _pending(self, uid: str) -> bool:
         return uid in self._waiting or uid in self._writing
 
@@ -300,7 +306,7 @@ class ReportWriter:
             if change.scan is not None:
                 log.warning("the report of %s was not written: %s", change.subject.uid, reason)
             return
-        change.due = time.monotonic() + min(LONGEST_WAIT, 0.5 * 2.0**change.tries)
+        change.due = time.monotonic() + min(LONGEST_WAIT, FIRST_WAIT * 2.0**change.tries)
         newer = self._waiting.pop(key, None)
         if newer is not None:
             self._size -= newer.size
