@@ -164,6 +164,20 @@ METRICS: Final[tuple[Metric, ...]] = (
         "guide",
     ),
     Metric(
+        "thesmos_bundle_loads_total",
+        "counter",
+        ("source", "result"),
+        "Bundles of policies that were new: `loaded`, or `refused` while the last good one stays.",
+        "thesmos",
+    ),
+    Metric(
+        "thesmos_bundle_loaded_timestamp_seconds",
+        "gauge",
+        ("source",),
+        "When the bundle of policies in force was loaded.",
+        "thesmos",
+    ),
+    Metric(
         "thesmos_metrics_folded_total",
         "counter",
         ("metric",),
