@@ -16,7 +16,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runtime.controllers.installation import Installation
-from runtime.controllers.reports import Owner, Result, Rules, Subject, mark, reported_rules, results_digest, results_of
+from runtime.controllers.reports import (
+    Owner,
+    Result,
+    Rules,
+    Subject,
+    key_of_result,
+    mark,
+    reported_rules,
+    results_digest,
+    results_of,
+)
 from runtime.controllers.reportwriter import ReportWriter
 from runtime.controllers.scan import PART, Scan
 from runtime.engine import RuleResult
@@ -107,8 +117,9 @@ class AuditTrail:
     def outcome(self, trigger: Mapping[str, Any], results: Iterable[RuleResult]) -> None:
         """What rules of the background did because of an object, which is there. Returns at once."""
         found = self._results(results)
-        if found:
-            self.writer.admitted(Subject.of(dict(trigger)), found)
+        subject = Subject.of(dict(trigger))
+        if found and subject.uid and not self._is_known(subject.uid, "/".join(key_of_result(found[0])), found):
+            self.writer.admitted(subject, found)
 
     def _results(self, results: Iterable[RuleResult]) -> list[Result]:
         """Those that no scan reports, of rules that may be reported."""

@@ -22,6 +22,7 @@ from runtime.controllers.downstream import CannotGenerate, Downstream, Place, pl
 from runtime.controllers.generatetriggers import reference, trigger_from
 from runtime.controllers.installation import Installation
 from runtime.controllers.objectsearch import by_uid
+from runtime.controllers.outcomes import generated
 from runtime.controllers.updaterequests import DONE, Outcome, UpdateRequest, failed, later
 from runtime.engine import ERROR, PASS, SKIP, Engine, RuleResult
 from runtime.generate import LABELS, generate, is_copy_of, target_kinds
@@ -334,9 +335,11 @@ class _Task:
         if result is None or result.status == SKIP:
             return []
         if result.status == ERROR or generation is None:
+            self._report(request, result)
             return self._failed(result.message, request)
         problems: list[str] = []
         changed: list[Object] = []
+        there: list[Object] = []
         stays: set[Place] = set()
         if generation.result.status == ERROR:
             problems.append(generation.result.message)
@@ -362,11 +365,14 @@ class _Task:
                     continue
                 problems.append(str(problem))
             else:
+                there.append(obj)
                 if change != "none":
                     changed.append(obj)
                     log.info("policy %s/%s: %s %s", rule.info.key, rule.plan.name, change, _said(obj))
         if changed:
             self._installation.tell.generated(rule.info, rule.plan.name, changed)
+        if changed or problems or cause.of == "trigger":
+            self._report(request, generated(generation.result, there, "; ".join(problems)))
         if rule.sync and cause.operation != "CREATE":
             await self._leave_behind(reference(request.resource), stays, cause)
         return self._failed("; ".join(problems), request) if problems else []
@@ -422,6 +428,12 @@ class _Task:
         labels = {**self._rule.labels, LABELS + "trigger-uid": str(uid)}
         async for obj in self._downstream.find(self._rule.kinds, labels):
             yield obj
+
+    def _report(self, request: Request, result: RuleResult) -> None:
+        """Has the report of the trigger tell what became of the rule."""
+        if type(request.resource) is dict and request.operation != "DELETE":
+            for tell in self._installation.outcomes:
+                tell(request.resource, [result])
 
     def _failed(self, message: str, request: Request) -> list[str]:
         about = request.resource if type(request.resource) is dict else None
