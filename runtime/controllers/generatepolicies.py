@@ -20,6 +20,7 @@ from runtime.controllers.backgroundrequests import of_object
 from runtime.controllers.generatetriggers import context, reference, spec_of, trigger_from
 from runtime.controllers.generation import Generation, Rule
 from runtime.controllers.installation import Installation
+from runtime.controllers.policy import Entry
 from runtime.controllers.updaterequests import PART
 from runtime.engine import ERROR, PASS
 from runtime.generate import LABELS
@@ -33,6 +34,7 @@ log = logging.getLogger("thesmos.background.generate")
 
 BATCH: Final = 100
 """Triggers of one update request, as in Kyverno."""
+AT_ONCE: Final = 10
 WAITING: Final = 20
 """Update requests that wait while more are made for what is there already: a cluster with 10,000 triggers is gone
 through at the pace at which they are done."""
@@ -132,9 +134,12 @@ class GeneratePolicies:
         return found
 
     def _uid(self, rule: Rule) -> str:
-        info = rule.info
-        entry = self._installation.policies.entries.get((info.kind, info.namespace or "", info.name))
+        entry = self._entry(rule)
         return "" if entry is None else str((entry.obj.get("metadata") or {}).get("uid") or "")
+
+    def _entry(self, rule: Rule) -> Entry | None:
+        info = rule.info
+        return self._installation.policies.entries.get((info.kind, info.namespace or "", info.name))
 
     async def _is_there(self, policy: str, uid: str) -> bool:
         """Whether a policy is in the cluster though it is not live: it may not compile, and never have done so here."""
@@ -156,11 +161,27 @@ class GeneratePolicies:
         """What a rule made goes with it when it kept that in step, and is not to leave it behind."""
         if not gone.known["sync"] or gone.known["orphan"]:
             return
+        since = self._since(gone)
+        downstream = self._generation.downstream
+        found = [
+            obj
+            async for obj in downstream.find(map(tuple, gone.known["kinds"]), gone.labels)
+            if not since or str(obj["metadata"].get("creationTimestamp") or "") < since
+        ]
         count = 0
-        async for obj in self._generation.downstream.find(map(tuple, gone.known["kinds"]), gone.labels):
-            count += await self._generation.downstream.remove(obj)
+        for at in range(0, len(found), AT_ONCE):
+            count += sum(await asyncio.gather(*map(downstream.remove, found[at : at + AT_ONCE])))
         if count:
             log.info("policy %s: rule %s is gone, and %d objects that it made", gone.name, gone.rule, count)
+
+    def _since(self, gone: Gone) -> str:
+        """Since when there is a policy of the same name with such a rule: what was made from then on is of that one."""
+        key = f"{gone.namespace}/{gone.name}" if gone.namespace else gone.name
+        rule = self._generation.rules().get((key, gone.rule))
+        if rule is None:
+            return ""
+        entry = self._entry(rule)
+        return "" if entry is None else str((entry.obj.get("metadata") or {}).get("creationTimestamp") or "")
 
     async def _changed(self, rule: Rule, before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
         """A rule is new, or has changed."""

@@ -1,0 +1,155 @@
+"""Generation under load: 200 triggers at once, one source for 200 copies, a kill in the middle.
+
+The bounds are those that the project promises on two cores; what was measured is printed (``-s``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
+from runtime.k8s.errors import ApiProblem
+from runtime.k8s.resources import CONFIG_MAP, NAMESPACE, UPDATE_REQUEST
+from tests.cluster.cluster import Cluster
+from tests.cluster.test_generate import CLONE, DATA, config_map
+
+NUMBER = 200
+NETWORK_POLICY = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
+POLICY = {"name": "flood", "team": "flood", "sync": "true", "existing": "false", "types": "Ingress"}
+
+
+@pytest.fixture
+def flooded(cluster: Cluster) -> Any:
+    """The test's own connection, and the removal of what it made."""
+
+    def run(work: Callable[[HttpKubeClient], Awaitable[None]]) -> None:
+        async def main() -> None:
+            client = await connect(str(cluster.plane.kubeconfig), lambda verb, resource, namespace: None)
+            try:
+                await work(client)
+            finally:
+                await client.close()
+
+        asyncio.run(main())
+
+    yield run
+
+    async def clean(client: HttpKubeClient) -> None:
+        for item in (await client.list(NAMESPACE, "", {"labelSelector": "team=flood"}))["items"]:
+            await client.delete(NAMESPACE, item["metadata"]["name"])
+
+    run(clean)
+
+
+async def make_namespaces(client: HttpKubeClient, prefix: str) -> float:
+    """Creates them all at once; gives the time at which the last was there."""
+    gate = asyncio.Semaphore(50)
+
+    async def one(number: int) -> None:
+        async with gate:
+            metadata = {"name": f"{prefix}-{number}", "labels": {"team": "flood"}}
+            await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+    await asyncio.gather(*map(one, range(NUMBER)))
+    return time.monotonic()
+
+
+async def wait_for(look: Callable[[], Awaitable[bool]], seconds: float) -> float:
+    """Seconds until it is so."""
+    start = time.monotonic()
+    while not await look():
+        assert time.monotonic() - start < seconds, f"it was not so after {seconds} s"
+        await asyncio.sleep(0.1)
+    return time.monotonic() - start
+
+
+async def made(client: HttpKubeClient, resource: Resource, prefix: str) -> list[Object]:
+    query = {"labelSelector": "generate.kyverno.io/policy-name=flood"}
+    found = (await client.list(resource, "", query))["items"]
+    return [o for o in found if o["metadata"]["namespace"].startswith(prefix + "-")]
+
+
+def test_two_hundred_triggers_at_once(cluster: Cluster, flooded: Any) -> None:
+    cluster.policy(DATA.format(**POLICY), "clusterpolicy", "flood")
+
+    async def work(client: HttpKubeClient) -> None:
+        start = time.monotonic()
+        end = await make_namespaces(client, "flood-a")
+        took = await wait_for(lambda: _enough(client, NETWORK_POLICY, "flood-a"), 20)
+        print(f"\n{NUMBER} namespaces in {end - start:.1f} s, their network policies {took:.1f} s later")
+        assert took < 5.0
+        await wait_for(lambda: _idle(client), 20)
+        found = await made(client, NETWORK_POLICY, "flood-a")
+        assert len(found) == len({o["metadata"]["namespace"] for o in found}) == NUMBER
+        # Made once and never written again.
+        assert {o["metadata"]["generation"] for o in found} == {1}
+        assert all(len(o["metadata"]["managedFields"]) == 1 for o in found)
+
+    flooded(work)
+
+
+def test_an_edit_of_a_source_reaches_two_hundred_copies(cluster: Cluster, flooded: Any) -> None:
+    cluster.apply(config_map("flood-source", "one"))
+    cluster.policy(CLONE.format(name="flood", team="flood", source="flood-source"), "clusterpolicy", "flood")
+
+    async def work(client: HttpKubeClient) -> None:
+        async def all_say(value: str) -> bool:
+            found = await made(client, CONFIG_MAP, "flood-b")
+            return len(found) == NUMBER and all(o["data"]["key"] == value for o in found)
+
+        await make_namespaces(client, "flood-b")
+        print(f"\n{NUMBER} copies after {await wait_for(lambda: all_say('one'), 30):.1f} s", end="")
+        await client.patch(CONFIG_MAP, "flood-source", {"data": {"key": "two"}}, "default")
+        took = await wait_for(lambda: all_say("two"), 30)
+        print(f", an edit of the source in all of them after {took:.1f} s")
+        assert took < 5.0
+
+    flooded(work)
+
+
+def test_a_kill_in_the_middle_loses_nothing(cluster: Cluster, flooded: Any) -> None:
+    cluster.policy(DATA.format(**POLICY), "clusterpolicy", "flood")
+
+    async def work(client: HttpKubeClient) -> None:
+        making = asyncio.create_task(make_namespaces(client, "flood-c"))
+        with pytest.raises(ApiProblem):
+            # Some are under way when it is killed, and nobody answers those after.
+            await wait_for(lambda: _some(client, "flood-c"), 20)
+            await asyncio.to_thread(cluster.thesmos.kill)
+            await making
+        await asyncio.gather(making, return_exceptions=True)
+        admitted = [
+            o["metadata"]["name"]
+            for o in (await client.list(NAMESPACE, "", {"labelSelector": "team=flood"}))["items"]
+            if o["metadata"]["name"].startswith("flood-c-")
+        ]
+        before = len(await made(client, NETWORK_POLICY, "flood-c"))
+        await asyncio.to_thread(cluster.thesmos.start)
+
+        async def complete() -> bool:
+            found = await made(client, NETWORK_POLICY, "flood-c")
+            return {o["metadata"]["namespace"] for o in found} == set(admitted)
+
+        took = await wait_for(complete, 30)
+        print(f"\n{len(admitted)} admitted before the kill, {before} done; all {took:.1f} s after the restart")
+        assert 0 < before < len(admitted)
+        await wait_for(lambda: _idle(client), 20)
+
+    flooded(work)
+
+
+async def _enough(client: HttpKubeClient, resource: Resource, prefix: str) -> bool:
+    return len(await made(client, resource, prefix)) == NUMBER
+
+
+async def _some(client: HttpKubeClient, prefix: str) -> bool:
+    return len(await made(client, NETWORK_POLICY, prefix)) > 0
+
+
+async def _idle(client: HttpKubeClient) -> bool:
+    return not (await client.list(UPDATE_REQUEST, "kyverno"))["items"]
