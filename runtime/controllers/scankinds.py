@@ -16,6 +16,7 @@ from runtime.k8s.client import Resource
 from runtime.k8s.discovery import Discovery
 from runtime.policyset import PolicySet, RulePlan, is_scan_key, is_scanned
 from vm.code import MatchKey, Module
+from vm.intrinsics.wildcard import match as wildcard
 
 REPORT_GROUPS: Final = frozenset({"wgpolicyk8s.io", "reports.kyverno.io", "openreports.io"})
 OWN_KINDS: Final = frozenset({"ClusterPolicy", "Policy", "UpdateRequest"})
@@ -47,15 +48,31 @@ class _Rule:
     status: bool
 
 
-def scanned_kinds(policies: PolicySet, discovery: Discovery) -> dict[Place, ScannedKind]:
-    """By collection what the rules of a policy set look at. Rules whose policies have ``background: false`` are to be
-    left out of the set before."""
+class ScannedRules:
+    """The rules of a policy set that scans can reach. Rules whose policies have ``background: false`` are to be left
+    out of the set before."""
+
+    def __init__(self, policies: PolicySet) -> None:
+        self._rules = tuple(_rules(policies))
+        self._named = {(key.kind.group, key.kind.kind) for rule in self._rules for key in rule.keys if is_scan_key(key)}
+
+    def may_reach(self, kind: str) -> bool:
+        """Whether some rule is about a kind (``group/Kind``), be it served at the moment or not."""
+        group, _, name = kind.rpartition("/")
+        return any(wildcard(wanted, name) and wildcard(groups, group) for groups, wanted in self._named)
+
+    def kinds(self, discovery: Discovery) -> dict[Place, ScannedKind]:
+        """By collection what the rules look at."""
+        return _kinds(self._rules, discovery)
+
+
+def _kinds(rules: Iterable[_Rule], discovery: Discovery) -> dict[Place, ScannedKind]:
     found: dict[Place, list[tuple[_Rule, Resource, bool]]] = {}
     order: dict[Place, list[str]] = {}
     for entry in discovery.entries:
         if not entry.subresource:
             order.setdefault((entry.resource.group, entry.resource.plural), []).append(entry.resource.version)
-    for rule in _rules(policies):
+    for rule in rules:
         for key in rule.keys:
             for resource in _resources(key, discovery):
                 place = (resource.group, resource.plural)
@@ -129,8 +146,4 @@ def _rules(policies: PolicySet) -> Iterator[_Rule]:
 
 def _mentioned(module: Module) -> bytes:
     """The texts that the code of a module holds: what it may look at."""
-    return orjson.dumps([_plain(module.paths), _plain(module.constants)], default=str)
-
-
-def _plain(values: Iterable[object]) -> list[object]:
-    return list(values)
+    return orjson.dumps([module.paths, module.constants], default=str)

@@ -8,7 +8,7 @@ import pytest
 
 from runtime.bundles import load_module, make_imports
 from runtime.controllers.compilation import compile_text
-from runtime.controllers.scankinds import Place, ScannedKind, scanned_kinds
+from runtime.controllers.scankinds import Place, ScannedKind, ScannedRules
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery, Entry
 from runtime.k8s.errors import Unreachable
@@ -48,6 +48,10 @@ LABELLED = "{metadata: {labels: {team: '?*'}}}"
 
 
 def kinds(*policies: str) -> dict[Place, ScannedKind]:
+    return rules(*policies).kinds(SERVED)
+
+
+def rules(*policies: str) -> ScannedRules:
     parts, digests = [], []
     for text in policies:
         compiled = compile_text(text, "test")
@@ -55,7 +59,7 @@ def kinds(*policies: str) -> dict[Place, ScannedKind]:
         module, digest, run = load_module(compiled.bundle, "1", None, make_imports(), Mismatches(), at_once=False)
         parts.append((module, run))
         digests.append(digest)
-    return scanned_kinds(PolicySet(parts, tier="1", mismatches=Mismatches(), digests=digests), SERVED)
+    return ScannedRules(PolicySet(parts, tier="1", mismatches=Mismatches(), digests=digests))
 
 
 def policy(kinds: str, *, name: str = "p", labels: str = "{}", more: str = "", pattern: str = LABELLED) -> str:
@@ -133,6 +137,15 @@ spec:
     assert one["autoscaling", "scalers"].rules != two["autoscaling", "scalers"].rules
     assert one["", "pods"].rules != three["", "pods"].rules
     assert one["autoscaling", "scalers"] == three["autoscaling", "scalers"]
+
+
+def test_a_kind_may_be_meant_that_is_not_served_now() -> None:
+    found = rules(policy("Nothing, autoscaling/v1/Scaler"))
+
+    assert found.may_reach("example.com/Nothing")
+    assert found.may_reach("autoscaling/Scaler")
+    assert not found.may_reach("example.com/Scaler")
+    assert not found.may_reach("/Pod")
 
 
 THINGS = Resource("example.com", "v1", "things", "Thing")
