@@ -283,7 +283,7 @@ class UpdateRequests:
         """Starts what can be started; gives the seconds until the next is due, None when that is up to others."""
         now, soonest = self._clock(), None
         for item in self._items.values():
-            if len(self._tasks) >= WORKERS:
+            if len(self._busy) >= WORKERS:
                 return None
             if item.running or item.group in self._busy or item.kind not in self.processors:
                 continue
