@@ -11,9 +11,11 @@ SEED ?= 1
 # Seconds that every fuzz target gets in `make test`, all of them together.
 FUZZ_IN_TEST ?= 60
 WORKERS ?= auto
+SUITES ?=
+PLANES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down kinds clean
+.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down chainsaw kinds clean
 
 help:
 	@echo 'make run              compile the samples, start the webhook, ask it, print the answers'
@@ -23,6 +25,7 @@ help:
 	@echo 'make fuzz SECONDS=60  every fuzz target, the seconds shared out'
 	@echo 'make bench            the figures of speed, size and memory'
 	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
+	@echo 'make chainsaw         the public cluster suites (SUITES="validate mutate", PLANES=4)'
 	@echo 'make kinds            remake the table of the Kubernetes kinds from the test API server'
 	@echo 'make clean            remove what the above made inside this folder'
 
@@ -68,6 +71,10 @@ cluster-up: $(STAMP)
 
 cluster-down: $(STAMP)
 	@$(BIN)/python -m tests.cluster.up --down
+
+# The public cluster suites: all of them, or those named.
+chainsaw: $(STAMP)
+	@$(BIN)/python -m tests.cluster.chainsaw $(SUITES) --planes $(PLANES)
 
 kinds: $(STAMP)
 	@$(BIN)/python -m tests.cluster.kinds

@@ -65,7 +65,9 @@ def free_port() -> int:
 class ControlPlane:
     """One cluster in one folder; it can be stopped and started again on the same ports and data."""
 
-    def __init__(self, assets: Assets, folder: Path) -> None:
+    def __init__(self, assets: Assets, folder: Path, *, controllers: Sequence[str] = ()) -> None:
+        """``controllers`` run beside those of :data:`CONTROLLERS`."""
+        self._controllers = (*CONTROLLERS, *controllers)
         self.assets = assets
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
@@ -182,7 +184,7 @@ current-context: test
             f"--kubeconfig={self.kubeconfig}",
             f"--service-account-private-key-file={self.folder / 'account.key'}",
             f"--root-ca-file={self.folder / 'ca.crt'}",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join(self._controllers)}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={self._controller_port}",

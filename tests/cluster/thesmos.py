@@ -40,6 +40,10 @@ class Thesmos:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self, *, wait: bool = True) -> None:
         command = [sys.executable, "-m", "runtime.cli.main", "serve", "--kubeconfig", str(self.plane.kubeconfig)]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--server-ip", f"127.0.0.1:{self.port}"]

@@ -1,0 +1,150 @@
+"""One control plane with Thesmos installed as its manifests do it, in which cases run one after the other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.cluster.chainsaw.cases import ClusterCase, root
+from tests.cluster.control_plane import TOKEN, ControlPlane
+from tests.cluster.controlplane.build import Assets
+from tests.cluster.thesmos import Thesmos
+
+REPOSITORY: Final = Path(__file__).resolve().parents[3]
+
+MORE_CONTROLLERS: Final = (
+    *("job-controller", "cronjob-controller", "daemonset-controller", "statefulset-controller"),
+    *("replicationcontroller-controller", "resourcequota-controller"),
+)
+
+CASE_SECONDS: Final = 240.0
+
+LEFT: Final = (
+    "clusterpolicies.kyverno.io,policies.kyverno.io,policyexceptions.kyverno.io,clustercleanuppolicies.kyverno.io,"
+    "cleanuppolicies.kyverno.io,globalcontextentries.kyverno.io,updaterequests.kyverno.io"
+)
+"""What a case that failed may leave behind, and would judge the next ones."""
+
+EXTRA_ROLES: Final = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: suites:extra
+  labels: {rbac.kyverno.io/aggregate-to-background-controller: "true"}
+rules:
+- apiGroups: ["*"]
+  resources: [configmaps, networkpolicies, resourcequotas, secrets, roles, rolebindings, clusterroles,
+    clusterrolebindings, limitranges, namespaces, nodes, nodes/status, pods]
+  verbs: [create, update, patch, delete, get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: suites:extra-cleanup
+  labels: {rbac.kyverno.io/aggregate-to-cleanup-controller: "true"}
+rules:
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, delete, watch]
+"""
+"""The roles with which the suites are meant to be run, beyond those of an install."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a case ended: ``passed``, its seconds, and the end of what chainsaw said."""
+
+    case: ClusterCase
+    passed: bool
+    seconds: float
+    output: str
+
+
+class Site:
+    """``number`` tells sites of one run apart; ``seconds`` is what an assertion may take."""
+
+    def __init__(self, assets: Assets, chainsaw: str, folder: Path, number: int, seconds: int) -> None:
+        self._chainsaw = chainsaw
+        self._seconds = seconds
+        self._count = 0
+        self._folder = folder / f"site-{number}"
+        self._folder.mkdir(parents=True)
+        self.plane = ControlPlane(assets, self._folder, controllers=MORE_CONTROLLERS)
+        self.thesmos: Thesmos | None = None
+        self._suites = self._folder / "suites"
+
+    def start(self) -> None:
+        """Brings it up with Thesmos under its own service account, and copies the suites: cases write beside their
+        files."""
+        shutil.copytree(root() / "chainsaw", self._suites)
+        self.plane.start()
+        self._kubectl("apply", "-k", str(REPOSITORY / "deploy"))
+        self._kubectl("delete", "deployment,poddisruptionbudget", "--all", "-n", "kyverno")
+        self._kubectl("apply", "-f", "-", stdin=EXTRA_ROLES)
+        token = self._kubectl("create", "token", "kyverno", "-n", "kyverno", "--duration=24h").strip()
+        kubeconfig = self._folder / "account"
+        kubeconfig.write_text(self.plane.kubeconfig.read_text().replace(TOKEN, token))
+        kubeconfig.chmod(0o600)
+        flags = ("--kubeconfig", str(kubeconfig), "--exceptionNamespace", "*", "--v", "4")
+        self.thesmos = Thesmos(self.plane, self._folder, *flags)
+        self.thesmos.start()
+
+    def stop(self) -> None:
+        if self.thesmos is not None:
+            self.thesmos.stop()
+        self.plane.stop()
+
+    def run(self, case: ClusterCase) -> Result:
+        """Runs one case, and tidies up after one that failed."""
+        command = [self._chainsaw, "test", "--no-color", "--parallel", "1", "--test-dir", str(self._suites / case.path)]
+        for name, limit in (("apply", 10), ("assert", self._seconds), ("error", self._seconds), ("exec", 30)):
+            command += [f"--{name}-timeout", f"{limit}s"]
+        # A namespace of our own: chainsaw would wait 5 s for the end of one that it makes itself.
+        self._count += 1
+        namespace = f"case-{self._count}"
+        self._kubectl("create", "namespace", namespace)
+        command += ["--namespace", namespace]
+        command += ["--delete-timeout", "30s", "--cleanup-timeout", "30s"]
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(self.plane.kubeconfig),
+            "KUBECACHEDIR": str(self._folder / "kubecache"),
+            "PATH": f"{self.plane.assets.folder}:{os.environ['PATH']}",
+        }
+        began = time.monotonic()
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=CASE_SECONDS, check=False
+            )
+            passed, output = done.returncode == 0, done.stdout + done.stderr
+        except subprocess.TimeoutExpired as late:
+            output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+            passed, output = False, f"{output}\nnot done in {CASE_SECONDS:.0f} s"
+        seconds = time.monotonic() - began
+        self.plane.kubectl("delete", "namespace", namespace, "--wait=false")
+        if not passed:
+            self._tidy()
+        if self.thesmos is not None and not self.thesmos.running:
+            passed, output = False, f"{output}\nthesmos has ended:\n{self.thesmos.tail()}"
+            self.thesmos.start()
+        return Result(case, passed, seconds, output)
+
+    def _tidy(self) -> None:
+        self.plane.kubectl("delete", LEFT, "--all", "--all-namespaces", "--wait=false")
+        spaces = self.plane.kubectl("get", "namespaces", "-o", "name").stdout.split()
+        kept = {f"namespace/{n}" for n in ("default", "kube-system", "kube-public", "kube-node-lease", "kyverno")}
+        rest = [space for space in spaces if space not in kept]
+        if rest:
+            self.plane.kubectl("delete", *rest, "--wait=false")
+        self.plane.kubectl("delete", "pods,deployments,configmaps", "--all", "-n", "default", "--force", "--wait=false")
+
+    def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        done = self.plane.kubectl(*arguments, stdin=stdin)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        return done.stdout
