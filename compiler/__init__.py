@@ -25,8 +25,9 @@ class Options:
     server does, where quantities are texts; ``strip`` leaves out the debug section; ``observer`` is told of the module
     after each pass. Neither it nor ``sign`` changes the code. ``crds`` are CustomResourceDefinitions, as JSON, whose
     kinds are known beside those of Kubernetes. ``parts``: the debug section tells parts of statements apart (clauses of
-    ``match``), for code that is to be explained. ``quirks`` ``"kyverno"`` gives the reference's answers where it is
-    wrong and Thesmos is not, but for what keeps namespaces apart."""
+    ``match``), for code that is to be explained. ``objects``: the bundle holds the policies as they were written too,
+    which a cluster needs that has its policies from bundles. ``quirks`` ``"kyverno"`` gives the reference's answers
+    where it is wrong and Thesmos is not, but for what keeps namespaces apart."""
 
     level: int = 2
     strict: bool = False
@@ -37,6 +38,7 @@ class Options:
     observer: Observer | None = field(default=None, compare=False)
     crds: tuple[dict[str, Any], ...] = field(default=(), compare=False)
     parts: bool = False
+    objects: bool = False
 
     @property
     def fingerprint(self) -> str:

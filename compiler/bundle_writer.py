@@ -6,10 +6,14 @@ digests, no times and no names of machines. Called by the facade and by ``thesmo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
-from vm.bundle import Ed25519Signer, Signer, encode_module
+import orjson
+
+from vm.bundle import OBJECTS, Ed25519Signer, Signer, encode_module
 from vm.code import Header, Module
 
 COMPILER = "thesmos 0.1.0"
@@ -27,6 +31,12 @@ def write_bundle(m: Module, *, sign: Signer | None = None, strip: bool = False) 
     Raises :class:`vm.bundle.BundleError` for a module beyond the limits of the format.
     """
     return encode_module(m, sign=sign, strip=strip)
+
+
+def with_objects(m: Module, objects: Sequence[Mapping[str, Any]]) -> Module:
+    """The module with the policies and exceptions as they were written: what a cluster shows and follows of a policy
+    (kinds of its webhooks, its generated objects, events) is in no code."""
+    return replace(m, extra=(*m.extra, (OBJECTS, orjson.dumps(list(objects), option=orjson.OPT_SORT_KEYS))))
 
 
 def header(sources: Iterable[tuple[str, str]], options: str) -> Header:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import perf_counter
 
 from compiler import CompileResult, Options, PolicyStats, Stats
-from compiler.bundle_writer import header, write_bundle
+from compiler.bundle_writer import header, with_objects, write_bundle
 from compiler.diagnostics import Reporter
 from compiler.emit import EmitError, emit
 from compiler.ir import ops as ir
@@ -80,6 +80,8 @@ class Compilation:
                     texts=texts,
                     parts=self.options.parts,
                 )
+            if self.options.objects:
+                code = with_objects(code, [d.value for d in (*(p.doc for p in policies), *(x.doc for x in exceptions))])
             with self.stage("write"):
                 bundle = write_bundle(code, sign=self.options.sign, strip=self.options.strip)
         except EmitError as problem:

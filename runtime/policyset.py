@@ -148,7 +148,7 @@ class PolicySet:
         self.tier = tier
         self.mismatches = mismatches
         self.digests = tuple(digests)
-        self.wants_images = any(map(_mentions_images, self.modules))
+        self.wants_images = any(map(mentions_images, self.modules))
         exemptions = [(e, run) for module, run in parts for e in module.exemptions]
         plans: list[RulePlan] = []
         policies: list[PolicyInfo] = []
@@ -236,7 +236,7 @@ class PolicySet:
         return known[1]
 
 
-def _mentions_images(module: Module) -> bool:
+def mentions_images(module: Module) -> bool:
     """Whether some code may read ``images``: by a constant path, or by a text formed at run time."""
     return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 

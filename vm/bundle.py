@@ -16,6 +16,7 @@
     7 INDEX    [[match key, [rule ordinal...]]...]
     8 CODE     [[function...], [init function of a cell...]]
     9 DEBUG    [[[file, [[line, text]...]]...], [[pc delta, file, line, column...]...]]   optional
+   10 OBJECTS  a JSON list of the policies and exceptions as they were written          optional
 
 All msgpack is canonical (``vm.packing``). A section that a reader does not know is refused unless its flag 1
 (optional) is set; a bundle of another format version is refused by name. Nothing in the sections before DEBUG depends
@@ -68,6 +69,8 @@ SECTION_NAMES: Final = {
     CODE: "CODE",
     DEBUG: "DEBUG",
 }
+OBJECTS: Final = 10
+"""Stands in :attr:`Module.extra` as bytes: the VM has no use for it."""
 OPTIONAL: Final = 1
 _DIGEST: Final = 32
 _INT: Final = 1 << 32

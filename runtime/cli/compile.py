@@ -30,6 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write the bundle (default: check only)")
     parser.add_argument("--sign", metavar="PEM", help="sign with this ed25519 private key")
     parser.add_argument("--strip", action="store_true", help="leave out the debug section (policy lines in inspect)")
+    parser.add_argument(
+        "--with-objects",
+        action="store_true",
+        help="put the policies as they were written into the bundle too: for a cluster that has its policies from it",
+    )
+    parser.add_argument(
+        "--oci", metavar="FOLDER[:TAG]", help="write the bundle into a folder of the OCI image layout too"
+    )
     parser.add_argument("-O", dest="level", type=int, choices=(0, 1, 2), default=2, help="optimisation level")
     parser.add_argument("--strict", action="store_true", help="make errors of warnings")
     parser.add_argument("--cel-strict", action="store_true", help="plain CEL: quantities are texts")
@@ -73,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 cel_strict=args.cel_strict,
                 quirks=args.quirks,
                 strip=args.strip,
+                objects=args.with_objects,
                 sign=signer,
                 observer=observer,
                 crds=crds,
@@ -88,6 +97,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         if args.output:
             _write(args.output, result.bundle)
+        if args.oci:
+            from runtime.ocilayout import LayoutProblem, parse_place, write_layout
+
+            try:
+                write_layout(*parse_place(args.oci), result.bundle)
+            except LayoutProblem as problem:
+                raise Problem(str(problem)) from None
         if args.json:
             print(json.dumps(_json(args, result, diagnostics, seconds), indent=2))
         elif not args.quiet:
@@ -132,7 +148,7 @@ def _show(
         print(render_all(remarks, texts, color=sys.stderr.isatty()), file=sys.stderr)
     stats = result.stats
     rules = sum(p.rules for p in stats.policies)
-    where = args.output or "checked, not written (no -o)"
+    where = args.output or args.oci or "checked, not written (no -o)"
     held = f"{counted(len(stats.policies), 'policy', 'policies')}, {counted(rules, 'rule')}"
     print(f"{where}: {held}, {stats.bundle_bytes} bytes, {seconds * 1e3:.0f} ms")
     if args.stats:

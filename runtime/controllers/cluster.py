@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from runtime.config import Settings
 from runtime.context.egress import Egress
@@ -64,6 +64,9 @@ from runtime.webhook.entry import Entry
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
 from runtime.webhook.tls import Serving
+
+if TYPE_CHECKING:
+    from vm.host import Imports
 
 log = logging.getLogger("thesmos.cluster")
 
@@ -299,6 +302,7 @@ class _Cluster:
             await self._sources.loaded.wait()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._policies.run())
+            log.info("parts of this replica: %s", ", ".join(sorted(self._settings.parts)))
             for one in self._parts:
                 group.create_task(one.run(), name=one.name)
 

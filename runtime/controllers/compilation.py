@@ -47,7 +47,6 @@ def compile_text(
     the text names."""
     from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
-    from compiler.schema import read_policies
     from compiler.source import load_documents
 
     reporter = Reporter()
@@ -59,15 +58,23 @@ def compile_text(
     result = compile_policies(documents, options=options)
     if result.bundle is None:
         return _failed(result.diagnostics, text)
-    policies, _ = read_policies(documents, Reporter())
     shown = [d for d in result.diagnostics if d.severity == "warning"]
     return Compiled(
         result.bundle,
-        tuple(policies),
+        models_of(text, origin),
         "\n\n".join(render(d, text) for d in shown),
         "",
         tuple(_line(d) for d in shown),
     )
+
+
+def models_of(text: str, origin: str) -> tuple[Policy, ...]:
+    """The policies of a text that has been compiled before: what :attr:`Compiled.policies` was."""
+    from compiler.diagnostics import Reporter
+    from compiler.schema import read_policies
+    from compiler.source import load_documents
+
+    return tuple(read_policies(load_documents(text, origin, Reporter()), Reporter())[0])
 
 
 def updated(before: str, text: str, compiled: Compiled) -> Compiled:

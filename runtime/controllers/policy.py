@@ -312,7 +312,12 @@ class PolicyController:
 
     def _count_change(self, entry: Entry, change: str) -> None:
         if entry.good is not None and entry.good.model is not None:
-            self._metrics.count("kyverno_policy_changes_total", *_labels(entry.good.model), change)
+            labels = _labels(entry.good.model)
+            self._metrics.count("kyverno_policy_changes_total", *labels, change)
+            if change == "deleted":
+                # Nobody would take them away: a cluster where policies come and go would have them all for ever.
+                for name in ("kyverno_policy_results_total", "kyverno_policy_execution_duration_seconds"):
+                    self._metrics.forget(name, policy_namespace=labels[3], policy_name=labels[4])
 
     def _rule_info(self) -> None:
         self._metrics.clear("kyverno_policy_rule_info_total")

@@ -35,7 +35,7 @@ class StatusWriter:
         policy that has gone or changed meanwhile, which its own event brings back."""
         for (kind, namespace, name), entry in list(entries.items()):
             resource = RESOURCES.get(kind)
-            if resource is None:
+            if resource is None or entry.bundled:
                 continue
             status = wanted(entry, unready)
             if not differs(entry.obj.get("status"), status):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, PARTS, Names, Settings, default_namespace
+from runtime.observe import flags
 from runtime.webhook.reportflags import add_report_arguments, reporting_of
 
 if TYPE_CHECKING:
@@ -101,6 +102,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--parts", type=_parts, default=PARTS, metavar="LIST",
         help="what this process does: admission, background, reports, cleanup (all of them)",
     )  # fmt: skip
+    cluster.add_argument(
+        "--bundle-source", dest="bundle_sources", action="append", default=[], metavar="SOURCE",
+        help="policies come from a bundle instead of the cluster's objects: file:PATH, configmap:NAMESPACE/NAME, "
+        "secret:NAMESPACE/NAME or oci:FOLDER[:TAG], signed by a --key",
+    )  # fmt: skip
+    cluster.add_argument(
+        "--unsigned-bundles", action="store_true", help="take bundles of --bundle-source that nobody has signed"
+    )
+    cluster.add_argument(
+        "--bundle-cache", type=Path, metavar="FOLDER",
+        help="keep compiled policies here, so that a process that starts again need not compile",
+    )  # fmt: skip
     cluster.add_argument("--no-crds", action="store_true", help="do not apply the custom resource definitions")
     cluster.add_argument(
         "--keep-webhooks", action="store_true", help="leave the webhook configurations in place at shutdown"
@@ -173,25 +186,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-global-context-entries", "--maxGlobalContextEntries", dest="global_entries", type=_whole, default=0,
         metavar="N", help="how many entries of the global context are loaded (0: all)",
     )  # fmt: skip
-    logs = parser.add_argument_group("log")
-    logs.add_argument(
-        "--logging-format", "--loggingFormat", dest="log_format", choices=("text", "json"), default="text"
-    )
-    logs.add_argument("-v", "--v", dest="verbosity", type=int, default=2, metavar="N", help="4 and more: debug")
-    logs.add_argument(
-        "--logging-ts-format", "--loggingtsFormat", dest="log_times", default="default",
-        choices=("default", "rfc3339", "rfc3339nano", "iso8601", "epoch", "millis", "nano"),
-        help="how the time of a line is written",
-    )  # fmt: skip
-    for flag, kyverno, what_for in (
-        ("--dump-payload", "--dumpPayload", "log the requests, values of Secrets left out"),
-        ("--dump-patches", "--dumpPatches", "log the patches of mutations"),
-        ("--disable-log-color", "--disableLogColor", "taken, and there is no colour"),
-    ):
-        logs.add_argument(
-            flag, kyverno, nargs="?", const=True, default=False, type=_boolean, metavar="BOOL", help=what_for
-        )
-    add_event_arguments(parser)
+    flags.add_arguments(parser, _boolean, _port, _count)
     add_report_arguments(parser, _boolean, _seconds, _count)
     add_cleanup_arguments(parser)
 
@@ -206,27 +201,6 @@ def add_cleanup_arguments(parser: argparse.ArgumentParser) -> None:
     cleanup.add_argument(
         "--ttl-reconciliation-interval", "--ttlReconciliationInterval", dest="ttl_seconds", type=_seconds, default=60.0,
         metavar="DURATION", help="how often the kinds are looked for whose objects may have a time to live (1m)",
-    )  # fmt: skip
-
-
-def add_event_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags that say which events are written, and how many."""
-    events = parser.add_argument_group("events")
-    events.add_argument(
-        "--omit-events", "--omitEvents", dest="omit_events", type=_reasons, default=frozenset(), metavar="LIST",
-        help="reasons that no event is written for: PolicyViolation, PolicyApplied, PolicyError, PolicySkipped",
-    )  # fmt: skip
-    events.add_argument(
-        "--max-queued-events", "--maxQueuedEvents", dest="max_queued_events", type=_count, default=1000, metavar="N",
-        help="events that wait at most, more are dropped (1000)",
-    )  # fmt: skip
-    events.add_argument(
-        "--events-rate-limit-qps", "--eventsRateLimitQPS", dest="events_per_second", type=_rate, default=50.0,
-        metavar="N", help="events written a second in the long run (50)",
-    )  # fmt: skip
-    events.add_argument(
-        "--events-rate-limit-burst", "--eventsRateLimitBurst", dest="events_burst", type=_count, default=100,
-        metavar="N", help="events written at once (100)",
     )  # fmt: skip
 
 
@@ -255,8 +229,6 @@ def settings_of(args: argparse.Namespace) -> Settings:
         exception_namespaces=tuple(args.exception_namespaces),
         # No process number: what starts again in the same place is the same replica, also after a crash.
         identity=f"{socket.gethostname()}-{args.port}",
-        log_format=args.log_format,
-        verbosity=args.verbosity,
         cel_strict=args.cel_strict,
         quirks=args.quirks,
         registry=args.registry if args.registry_mutation else "",
@@ -267,14 +239,11 @@ def settings_of(args: argparse.Namespace) -> Settings:
         call_bytes=args.call_bytes,
         context_bytes=args.context_bytes,
         parts=args.parts,
+        **flags.values_of(args),
+        bundle_sources=tuple(args.bundle_sources),
+        bundle_keys=tuple(args.key),
+        bundle_cache=args.bundle_cache,
         reporting=reporting_of(args),
-        omit_events=args.omit_events,
-        max_queued_events=args.max_queued_events,
-        events_per_second=args.events_per_second,
-        events_burst=args.events_burst,
-        log_times=args.log_times,
-        dump_payload=args.dump_payload,
-        dump_patches=args.dump_patches,
         cleanup_dry_run=args.cleanup_dry_run,
         ttl_seconds=args.ttl_seconds,
         global_entries=args.global_entries,
@@ -285,9 +254,13 @@ def settings_of(args: argparse.Namespace) -> Settings:
         Egress.of(settings.http_allow, settings.http_block)
     except EgressError as problem:
         raise ServeProblem(f"services that may be called: {problem}") from None
+    if missing := flags.missing_extra(settings):
+        raise ServeProblem(missing)
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
         raise ServeProblem("--bundle and --policies are for serving without a cluster, leave out --kubeconfig")
+    if settings.bundle_sources:
+        _check_sources(settings, unsigned=args.unsigned_bundles)
     if settings.in_cluster and settings.kubeconfig is not None:
         raise ServeProblem("--in-cluster and --kubeconfig exclude each other")
     if not offline and not settings.clustered:
@@ -300,6 +273,27 @@ def settings_of(args: argparse.Namespace) -> Settings:
             "--kubeconfig needs --server-ip, the address under which the API server reaches this process"
         )
     return settings
+
+
+def _check_sources(settings: Settings, *, unsigned: bool) -> None:
+    from runtime.cli.keys import load_trust
+    from runtime.cli.problem import Problem
+    from runtime.controllers.bundlesource import SourceProblem, parse_source
+
+    if bool(settings.bundle_keys) == unsigned:
+        raise ServeProblem(
+            "--key and --unsigned-bundles exclude each other"
+            if unsigned
+            else "--bundle-source needs --key, the public key that must have signed, or --unsigned-bundles"
+        )
+    try:
+        load_trust(list(settings.bundle_keys))
+        for text in settings.bundle_sources:
+            parse_source(text)
+    except SourceProblem as problem:
+        raise ServeProblem(f"--bundle-source {problem}") from None
+    except Problem as problem:
+        raise ServeProblem(str(problem)) from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -336,6 +330,8 @@ async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int
 
         return await run_in_cluster(settings, stop, ca_out)
     from runtime.observe.metrics import Metrics
+    from runtime.observe.otel import collectors
+    from runtime.webhook.app import build_app
     from runtime.webhook.live import Live, Snapshot
 
     policies = load_policies(settings, keys)
@@ -343,7 +339,10 @@ async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int
     live.swap(Snapshot.of(policies, registry=settings.registry))
     serving = offline_certificate(settings)
     write_ca(ca_out, serving)
-    async with serve(live, settings, metrics, serving) as server:
+    async with (
+        collectors(settings, metrics) as tracing,
+        serve(live, settings, metrics, serving, build_app(live, settings, metrics, tracing=tracing)) as server,
+    ):
         print(f"serving {len(policies.policies)} policies on https://{settings.host}:{server.port}", flush=True)
         # Texts formed at request time need the compiler: its import must not be part of somebody's request.
         await asyncio.to_thread(import_module, "compiler.dynamic")
@@ -424,7 +423,7 @@ async def serve(
         runner = await _start(app or build_app(live, settings, metrics), stack)
         site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
         await _listen(site, settings.host, settings.port)
-        if settings.metrics_port is not None:
+        if settings.metrics_port is not None and settings.otel_config != "grpc":
             plain = web.Application()
             add_service_routes(plain, live, metrics)
             plain_site = web.TCPSite(await _start(plain, stack), settings.host, settings.metrics_port)
@@ -488,23 +487,6 @@ def _whole(text: str) -> int:
     if text.isdigit():
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
-
-
-def _rate(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if float(text) > 0:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
-
-
-def _reasons(text: str) -> frozenset[str]:
-    from runtime.observe.events import REASONS
-
-    named = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if named <= set(REASONS):
-        return named
-    wrong = ", ".join(sorted(named - set(REASONS)))
-    raise argparse.ArgumentTypeError(f"{wrong} is no reason of an event, there are {', '.join(REASONS)}")
 
 
 def _parts(text: str) -> frozenset[str]:
