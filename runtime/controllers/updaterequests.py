@@ -32,6 +32,8 @@ log = logging.getLogger("thesmos.background.updaterequests")
 
 PART: Final = "background"
 CONTROLLER: Final = "update-request-controller"
+BREAKER: Final = "update requests"
+"""What ``updateRequestThreshold`` is called where breakers are counted."""
 
 WORKERS: Final = 10
 MAX_FAILURES: Final = 10
@@ -127,6 +129,7 @@ class UpdateRequests:
         self._metrics = metrics
         self._clock = clock
         self._items: dict[str, _Item] = {}
+        metrics.before_reading.append(self._tell_how_many)
         self._busy: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -210,7 +213,13 @@ class UpdateRequests:
         if full and not self._full:
             log.warning("%d update requests wait, the limit of updateRequestThreshold: more are held back", threshold)
         self._full = full
+        self._metrics.count("kyverno_breaker_total", BREAKER)
+        if full:
+            self._metrics.count("kyverno_breaker_drops_total", BREAKER)
         return not full
+
+    def _tell_how_many(self) -> None:
+        self._metrics.set("kyverno_updaterequest_total", len(self._items), self._names.namespace)
 
     async def _count(self) -> int:
         if self._watcher is not None and self._watcher.synced.is_set():
