@@ -112,15 +112,16 @@ class Settings:
 
     ``protect_managed`` refuses what others do to objects that Thesmos manages. Without ``auto_update_webhooks``
     webhooks for everything are installed once and left alone; ``exclude_bootstrap`` keeps webhooks that fail closed
-    away from what a node needs to join. ``drain_seconds`` is how long requests are still taken after SIGTERM (None: by where it
-    runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the Leases.
-    ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
+    away from what a node needs to join. ``drain_seconds`` is how long requests are still taken after SIGTERM (None: by
+    where it runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the
+    Leases. ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
     ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
 
     ``bundle_sources`` are where the policies of a cluster come from instead of its objects (``file:PATH``,
     ``configmap:NAMESPACE/NAME``, ``secret:NAMESPACE/NAME``, ``oci:FOLDER[:TAG]``), signed by one of ``bundle_keys``
     (files of public keys; none: unsigned ones are taken too). ``bundle_cache`` is the folder where compiled policies
-    are kept.
+    are kept. ``shadow``: beside an engine that is in charge everything is evaluated, told of in log and metrics, and
+    admitted as it is; nothing of the cluster but its own webhooks is written.
     """
 
     names: Names = field(default_factory=Names)
@@ -183,8 +184,14 @@ class Settings:
     bundle_sources: tuple[str, ...] = ()
     bundle_keys: tuple[str, ...] = ()
     bundle_cache: Path | None = None
+    shadow: bool = False
     key_algorithm: str = "ECDSA"
     renew_before: float = 15 * 86400.0
+
+    @property
+    def admits(self) -> bool:
+        """Whether this process answers requests, and so owns webhook configurations, certificates and status."""
+        return "admission" in self.parts
 
     @property
     def clustered(self) -> bool:

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "why": ("runtime.cli.why", "tell why a rule says of a resource what it says"),
     "explain": ("runtime.cli.explain", "tell what a diagnostic code means and how to mend it"),
     "serve": ("runtime.webhook.serve", "run the admission webhook"),
+    "controller": ("runtime.webhook.controller", "run the controllers without the webhook"),
     "crds": ("runtime.cli.crds", "print the custom resource definitions"),
     "docs": ("runtime.cli.docs", "write the reference pages that follow from tables"),
 }

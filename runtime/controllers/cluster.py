@@ -63,7 +63,7 @@ from runtime.webhook.app import build_app
 from runtime.webhook.entry import Entry
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
-from runtime.webhook.tls import Serving
+from runtime.webhook.tls import Serving, make_ca, make_serving
 
 if TYPE_CHECKING:
     from vm.host import Imports
@@ -118,7 +118,7 @@ class _Cluster:
         self._live = Live(namespaces={}, entry=Entry(settings, self._config))
         self._metrics = metrics
         self._webhooks = WebhookConfigController(client, settings)
-        self._status = StatusWriter(client)
+        self._status = StatusWriter(client, writes=not settings.shadow)
         self._certificates = Certificates(client, settings.names, _hosts(settings))
         self._bindings = Bindings()
         self._live.roles = self._bindings.roles
@@ -187,13 +187,14 @@ class _Cluster:
             watchers = await self._watchers()
             tasks = [asyncio.create_task(w.run(), name=w.resource.plural) for w in watchers]
             tasks.append(asyncio.create_task(self._leases.run(), name="leases"))
-            tasks.append(asyncio.create_task(self._watchdog.run(), name="watchdog"))
             tasks.append(asyncio.create_task(self._events.run(), name="events"))
             if self._sources is not None:
                 tasks.append(asyncio.create_task(self._sources.run(), name="bundles"))
             tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
-            tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
-            tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
+            if self._settings.admits:
+                tasks.append(asyncio.create_task(self._watchdog.run(), name="watchdog"))
+                tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
+                tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
             stopping = asyncio.create_task(stop.wait())
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for task in (stopping, *tasks):
@@ -207,10 +208,19 @@ class _Cluster:
         return 0
 
     async def _start(self) -> Serving:
+        if not self._settings.admits:
+            # Who answers requests brings the definitions; what is watched depends on which are there.
+            await _insist("the custom resource definitions", self._defined)
+            return make_serving(make_ca(), _hosts(self._settings))
         if self._settings.apply_crds:
             asked = ("openreports",) if self._settings.reporting.openreports else ()
             await _insist("the custom resource definitions", lambda: apply_crds(self._client, asked))
         return await _insist("the certificates", self._certificates.ensure)
+
+    async def _defined(self) -> None:
+        names = [f"{r.plural}.{r.group}" for r in (CLUSTER_POLICY, POLICY, EXCEPTION, CLEANUP_POLICY)]
+        while not all([await served(self._client, name) for name in names]):
+            await asyncio.sleep(SOON_SECONDS)
 
     def _bundle_sources(self, imports: Imports) -> BundleSources:
         from runtime.cli.keys import load_trust
@@ -241,7 +251,7 @@ class _Cluster:
         watchers.append(Watcher(client, NAMESPACE, self._note_namespace, keep=slim_namespace))
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
-        for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
+        for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS) if self._settings.admits else ():
             watchers.append(Watcher(client, resource, self._note_webhook))
         watchers.append(Watcher(client, CONFIG_MAP, self._note_config_map, namespace=self._settings.names.namespace))
         return watchers
@@ -403,8 +413,8 @@ class _Cluster:
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(10):
-                last = await self._leases.leave()
-                if last and not self._settings.keep_webhooks:
+                last = await self._leases.leave() or not self._leases.replicas.alive("admission")
+                if last and self._settings.admits and not self._settings.keep_webhooks:
                     await self._webhooks.remove()
                     log.info("the last replica ends: the webhook configurations are removed")
         except (ApiProblem, Unreachable, TimeoutError) as problem:

@@ -11,12 +11,15 @@ from runtime.controllers.triggers import Triggers
 
 
 def make_parts(installation: Installation) -> list[Part]:
-    """The controllers that the settings ask for, in the order in which they start."""
+    """The controllers that the settings ask for, in the order in which they start; in the shadow of another engine
+    there are none, since both would do the work."""
     rows: list[tuple[str, Callable[[Installation], Part]]] = [
         ("admission", Triggers),
         ("background", GeneratePart),
         ("background", lambda i: i.requests),
     ]
+    if installation.settings.shadow:
+        return []
     # Every part has something to report; the scan alone is of the part that is named so.
     parts: list[Part] = [AuditTrail(installation)]
     return parts + [make(installation) for part, make in rows if part in installation.settings.parts]

@@ -25,15 +25,16 @@ MAX_MESSAGE: Final = 1024
 
 
 class StatusWriter:
-    """Writes a status only when it says something new."""
+    """Writes a status only when it says something new; without ``writes`` never, for the status is another's."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, *, writes: bool = True) -> None:
         self._client = client
+        self._writes = writes
 
     async def write(self, entries: Mapping[ObjectKey, Entry], unready: str = "") -> None:
         """``unready`` is why no policy is ready at all (discovery failed). Raises what the client raises, but for a
         policy that has gone or changed meanwhile, which its own event brings back."""
-        for (kind, namespace, name), entry in list(entries.items()):
+        for (kind, namespace, name), entry in list(entries.items()) if self._writes else ():
             resource = RESOURCES.get(kind)
             if resource is None or entry.bundled:
                 continue

@@ -329,7 +329,8 @@ class WebhookConfigController:
 
     async def ensure(self, wanted: Configurations, ca: bytes) -> None:
         """Creates or replaces; writes nothing when all is as it should be. Raises the errors of the client."""
-        await self.bring(VALIDATING_WEBHOOKS, policy_configuration(self._settings, ca))
+        if not self._settings.shadow:
+            await self.bring(VALIDATING_WEBHOOKS, policy_configuration(self._settings, ca))
         await self.bring(MUTATING_WEBHOOKS, verify_configuration(Frame(self._settings, ca)))
         once = not self._settings.auto_update_webhooks
         await self.bring(VALIDATING_WEBHOOKS, wanted.validating, once=once)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from runtime.config import Settings
+from runtime.decision import Decision
 from runtime.engine import What
 from runtime.host import Host, settle, within
 from runtime.observe.decisions import Decisions
@@ -33,6 +35,7 @@ PolicyCheck: TypeAlias = Callable[[bytes], Awaitable[Answer]]
 """Answers the admission of a policy itself (``runtime.controllers.policyadmission``)."""
 
 SCOPES: Final = ("fail", "ignore")
+_ADMITTED: Final = Decision(True)
 
 
 def build_app(
@@ -91,6 +94,8 @@ def add_service_routes(app: web.Application, live: Live, metrics: Metrics) -> No
 
 
 def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metrics) -> Handler:
+    shadow = settings.shadow
+
     async def handle(http: web.Request) -> web.StreamResponse:
         started = time.monotonic()
         seconds = admission.timeout_seconds(http.query.get("timeout"))
@@ -112,7 +117,10 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
             if decided is not None:
                 return decided
             judged = live.judge(request, what, scope, deadline)
-            return judged.decision
+            # What would have been is in the log, the metrics and the audit annotations.
+            return (
+                replace(_ADMITTED, audit_annotations=judged.decision.audit_annotations) if shadow else judged.decision
+            )
 
         def attempt(host: Host | None) -> Answer:
             return admission.answer(body, lambda review: live.decode(review, host), evaluate)

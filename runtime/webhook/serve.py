@@ -103,6 +103,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what this process does: admission, background, reports, cleanup (all of them)",
     )  # fmt: skip
     cluster.add_argument(
+        "--shadow", action="store_true",
+        help="beside another engine: evaluate, log and count every request, admit it as it is, write nothing else",
+    )  # fmt: skip
+    cluster.add_argument(
         "--bundle-source", dest="bundle_sources", action="append", default=[], metavar="SOURCE",
         help="policies come from a bundle instead of the cluster's objects: file:PATH, configmap:NAMESPACE/NAME, "
         "secret:NAMESPACE/NAME or oci:FOLDER[:TAG], signed by a --key",
@@ -267,12 +271,28 @@ def settings_of(args: argparse.Namespace) -> Settings:
         if "KUBERNETES_SERVICE_HOST" not in os.environ:
             raise ServeProblem("nothing to serve: give --bundle, --policies, --kubeconfig or --in-cluster")
         settings = replace(settings, in_cluster=True)
-    if settings.kubeconfig is not None and settings.server_ip is None:
+    if args.shadow:
+        settings = _in_shadow(settings)
+    if settings.kubeconfig is not None and settings.server_ip is None and settings.admits:
         # Out of the cluster the API server can only call an address.
         raise ServeProblem(
             "--kubeconfig needs --server-ip, the address under which the API server reaches this process"
         )
     return settings
+
+
+def _in_shadow(settings: Settings) -> Settings:
+    """What writes, blocks or works twice is left out; names must be others than those of the engine in charge."""
+    if settings.names.install == Names().install:
+        raise ServeProblem("--shadow needs another --name: kyverno is the one in charge")
+    return replace(
+        settings,
+        shadow=True,
+        apply_crds=False,
+        force_failure_policy_ignore=True,
+        parts=frozenset(["admission"]),
+        omit_events=frozenset(["PolicyViolation", "PolicyApplied", "PolicyError", "PolicySkipped"]),
+    )
 
 
 def _check_sources(settings: Settings, *, unsigned: bool) -> None:
