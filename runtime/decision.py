@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runtime.engine import ERROR, FAIL, PASS, SKIP, EngineResponse, RuleResult
+from runtime.policyset import RulePlan
 
 MAX_WARNING: Final = 256
 """Characters of one warning that clients show; the API server cuts longer ones and all beyond 4096 in sum."""
@@ -92,9 +93,16 @@ def audit_annotations(responses: Iterable[EngineResponse], *, allowed: bool) -> 
 
     The API server puts the name of the webhook and a slash before each key, and drops keys that have a slash already.
     """
+    given = tuple(responses)
+    annotations = {"decision": "allow" if allowed else "deny"}
+    if len(given) == 1 and not given[0].results:
+        # Most requests: nothing was found, and the same rules held the last time.
+        if given[0].passed:
+            annotations["policies"] = _policies_of(given[0].passed)
+        return annotations
     policies: dict[str, None] = {}
     found: dict[str, list[str]] = {}
-    for response in responses:
+    for response in given:
         for plan in response.passed:
             policies[plan.policy.key] = None
         for result in response.results:
@@ -105,12 +113,32 @@ def audit_annotations(responses: Iterable[EngineResponse], *, allowed: bool) -> 
                 found.setdefault(result.status, []).append(f"{result.policy_key}/{result.rule}")
             elif result.exceptions:
                 found.setdefault("exceptions", []).extend(result.exceptions)
-    annotations = {"decision": "allow" if allowed else "deny"}
     if policies:
         annotations["policies"] = _listed(policies)
     for key, names in found.items():
         annotations[key] = _listed(dict.fromkeys(names))
     return annotations
+
+
+_known_policies: dict[tuple[int, ...], tuple[tuple[RulePlan, ...], str]] = {}
+"""Texts of policies by the ids of rules, which are kept beside them so that an id stays that of its rule:
+:func:`forget_policies` lets go of them."""
+MOST_KNOWN: Final = 256
+
+
+def forget_policies() -> None:
+    """Other policies are in force: nothing of those before is kept."""
+    _known_policies.clear()
+
+
+def _policies_of(passed: tuple[RulePlan, ...]) -> str:
+    key = tuple(map(id, passed))
+    known = _known_policies.get(key)
+    if known is None:
+        if len(_known_policies) >= MOST_KNOWN:
+            _known_policies.clear()
+        known = _known_policies[key] = (passed, _listed(dict.fromkeys(plan.policy.key for plan in passed)))
+    return known[1]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -155,26 +155,28 @@ class Events:
             type or ("Warning" if reason in (VIOLATION, FAILED) else "Normal"),
             datetime.now(UTC),
         )
-        log.debug(
-            "event",
-            extra=fields(
-                reason=reason, action=action, note=event.message, reporter=reporter, kind=about.get("kind", ""),
-                namespace=about.get("namespace", ""), name=about["name"],
-            ),
-        )  # fmt: skip
-        known = self._series.get(event.key)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug(
+                "event",
+                extra=fields(
+                    reason=reason, action=action, note=event.message, reporter=reporter, kind=about.get("kind", ""),
+                    namespace=about.get("namespace", ""), name=about["name"],
+                ),
+            )  # fmt: skip
+        key = event.key
+        known = self._series.get(key)
         if known is not None and (event.at - known.last).total_seconds() < SERIES_SECONDS:
             known.count += 1
             known.last = event.at
-            self._series.move_to_end(event.key)
-            self._again.add(event.key)
+            self._series.move_to_end(key)
+            self._again.add(key)
             return
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
             self._metrics.count("kyverno_events_dropped_total")
             return
-        self._series[event.key] = _Series(about.get("namespace") or "default", event.at)
+        self._series[key] = _Series(about.get("namespace") or "default", event.at)
         while len(self._series) > MOST_SERIES:
             self._again.discard(self._series.popitem(last=False)[0])
 
@@ -188,7 +190,12 @@ class Events:
         while True:
             event = await self._queue.get()
             await self._token()
-            name = await self._create(event)
+            try:
+                name = await self._create(event)
+            except Exception:
+                # One event that cannot be written must not end the telling of all others.
+                log.exception("an event could not be written")
+                name = None
             series = self._series.get(event.key)
             if name is None:
                 # What could not be told may be told the next time.
@@ -297,6 +304,8 @@ def _name(name: str) -> str:
 
 def _cut(text: str) -> str:
     """A note that the API server takes."""
+    if text.isascii() and len(text) <= LONGEST_NOTE:
+        return text
     encoded = text.encode(errors="replace")
     if len(encoded) <= LONGEST_NOTE:
         return encoded.decode()

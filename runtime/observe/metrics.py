@@ -13,6 +13,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from operator import add
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -82,6 +83,7 @@ class Metrics(Collector):
         """Takes over other settings. A metric that is served in another way from now on begins at zero."""
         if config == self._config:
             return
+        # Before the buckets change.
         self._bring_in()
         before, self._config = self._families, config
         self._families = {}
@@ -113,14 +115,21 @@ class Metrics(Collector):
             buckets[bisect_left(family.bounds, seconds)] += 1
             buckets[-1] += seconds
 
-    def observe_all(self, name: str, seconds: Iterable[tuple[float, float]], *labels: str) -> None:
-        """Several observations at once: pairs of seconds and how often."""
+    def bucketed(self, name: str, seconds: Iterable[float]) -> list[float]:
+        """Several observations in the form that :meth:`add` takes: gathered once for many label sets."""
+        bounds = self._families[name].bounds
+        buckets = [0.0] * (len(bounds) + 2)
+        for value in seconds:
+            buckets[bisect_left(bounds, value)] += 1
+            buckets[-1] += value
+        return buckets
+
+    def add(self, name: str, buckets: Sequence[float], *labels: str) -> None:
+        """Adds observations that were gathered by :meth:`bucketed`."""
         family, key = self._place(name, labels)
         if family is not None:
-            buckets = self._buckets(family, key)
-            for value, times in seconds:
-                buckets[bisect_left(family.bounds, value)] += times
-                buckets[-1] += value * times
+            known = self._buckets(family, key)
+            known[:] = map(add, known, buckets)
 
     def set(self, name: str, value: float, *labels: str) -> None:
         family, key = self._place(name, labels)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from runtime.decision import Decision, decide
+from runtime.decision import Decision, decide, forget_policies
 from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
 from runtime.host import KEY as HOST
 from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
@@ -109,6 +109,7 @@ class Live:
     def swap(self, snapshot: Snapshot) -> None:
         """One assignment: a request sees the old snapshot or the new one."""
         self.snapshot = snapshot
+        forget_policies()
 
     @property
     def ready(self) -> bool:

@@ -29,7 +29,8 @@ def test_no_name_is_there_twice_and_labels_of_selection_exist() -> None:
 def test_a_histogram_is_cumulative_and_has_its_sum() -> None:
     metrics = Metrics(config(bucketBoundaries="0.1,1"))
     metrics.observe("kyverno_webhook_duration_seconds", 0.05, "validate")
-    metrics.observe_all("kyverno_webhook_duration_seconds", [(0.5, 2), (7.0, 1)], "validate")
+    gathered = metrics.bucketed("kyverno_webhook_duration_seconds", [0.5, 0.5, 7.0])
+    metrics.add("kyverno_webhook_duration_seconds", gathered, "validate")
     assert lines(metrics, "kyverno_webhook_duration_seconds") == [
         'kyverno_webhook_duration_seconds_bucket{le="0.1",request_webhook="validate"} 1.0',
         'kyverno_webhook_duration_seconds_bucket{le="1.0",request_webhook="validate"} 3.0',
