@@ -230,6 +230,8 @@ def test_every_kind_has_a_manifest() -> None:
     assert set(manifests) - {m["spec"]["names"]["kind"] for m in crd_manifests()} == {"Report", "ClusterReport"}
     assert set(manifests) == {
         "UpdateRequest",
+        "EphemeralReport",
+        "ClusterEphemeralReport",
         "PolicyReport",
         "ClusterPolicyReport",
         "Report",
