@@ -64,7 +64,7 @@ def compile_text(
         models_of(text, origin),
         "\n\n".join(render(d, text) for d in shown),
         "",
-        tuple(_line(d) for d in shown),
+        tuple(_warning(d) for d in shown),
     )
 
 
@@ -95,7 +95,7 @@ def updated(before: str, text: str, compiled: Compiled) -> Compiled:
         return _failed(reporter.diagnostics, text)
     told = reporter.diagnostics
     report = "\n\n".join([*([compiled.report] if compiled.report else []), *(render(d, text) for d in told)])
-    return replace(compiled, report=report, warnings=(*compiled.warnings, *(_line(d) for d in told)))
+    return replace(compiled, report=report, warnings=(*compiled.warnings, *(_warning(d) for d in told)))
 
 
 def compile_files(paths: Iterable[Path], *, cel_strict: bool = False, quirks: str = "") -> list[Compiled]:
@@ -146,6 +146,13 @@ def _line(diagnostic: Diagnostic) -> str:
     span = diagnostic.span
     where = "" if span is None else f"{span.file}:{span.line}:{span.column}: "
     return f"{where}{diagnostic.message} [{diagnostic.code}]"
+
+
+def _warning(diagnostic: Diagnostic) -> str:
+    """What kubectl prints after ``Warning:``. The text comes first, since people and scripts look for Kyverno's."""
+    span = diagnostic.span
+    where = "" if span is None else f" ({span.file}:{span.line}:{span.column})"
+    return f"{diagnostic.message} [{diagnostic.code}]{where}"
 
 
 def _yaml_files(paths: Iterable[Path]) -> Iterable[Path]:
