@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,23 +20,20 @@ from runtime.config import Settings
 from runtime.context.egress import Egress
 from runtime.context.services import Services
 from runtime.controllers.bundlesource import BundleSources
-from runtime.controllers.certs import CHECK_SECONDS, Certificates
+from runtime.controllers.certs import Certificates
 from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.crds import apply_crds, served
+from runtime.controllers.following import Following, Kinds
 from runtime.controllers.installation import Installation
 from runtime.controllers.leases import ShardLeases, Shards
 from runtime.controllers.lookups import Lookups
 from runtime.controllers.parts import make_parts
-from runtime.controllers.policy import Entry as PolicyEntry
-from runtime.controllers.policy import ObjectKey, PolicyController, watched
+from runtime.controllers.policy import PolicyController
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
-from runtime.controllers.status import StatusWriter
 from runtime.controllers.watchdog import PATH as VERIFY_PATH
-from runtime.controllers.watchdog import Watchdog, verifier
-from runtime.controllers.webhookconfig import Configurations, WebhookConfigController, build, owner_of
+from runtime.controllers.watchdog import verifier
 from runtime.k8s.client import HttpKubeClient, Object, Resource, connect
-from runtime.k8s.discovery import Discovery, discover
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import (
     CLEANUP_POLICY,
@@ -51,11 +47,13 @@ from runtime.k8s.resources import (
     NAMESPACE,
     POLICY,
     ROLE_BINDING,
+    SECRET,
     VALIDATING_WEBHOOKS,
 )
 from runtime.k8s.watch import Backoff, Change, Watcher, key_of
 from runtime.observe import metricsconfig
 from runtime.observe.events import Events, limits_of
+from runtime.observe.metric_rows import client_type
 from runtime.observe.metrics import Metrics
 from runtime.observe.otel import Tracing, collectors
 from runtime.observe.policy_events import PolicyEvents
@@ -63,7 +61,7 @@ from runtime.webhook.app import build_app
 from runtime.webhook.entry import Entry
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
-from runtime.webhook.tls import Serving, make_ca, make_serving
+from runtime.webhook.tls import CertificateProblem, Serving, make_ca, make_serving
 
 if TYPE_CHECKING:
     from vm.host import Imports
@@ -72,18 +70,7 @@ log = logging.getLogger("thesmos.cluster")
 
 T = TypeVar("T")
 
-STALE_SECONDS: Final = 30.0
-"""How old discovery may be while a kind in use is unknown: its API may have come with another server."""
-
-
-UNREACHABLE: Final = "the API server does not reach the webhooks"
-
 SOON_SECONDS: Final = 0.5
-FOLLOWERS_WAIT: Final = 1.0
-"""Seconds by which replicas that do not lead are behind in writing what follows from policies: two that write at once
-would put each other's older state back."""
-SETTLING_SECONDS: Final = 15.0
-"""Discovery tells of a new kind a moment after its definition is established: for a while it is asked more often."""
 
 
 async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path | None) -> int:
@@ -91,7 +78,7 @@ async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path |
     metrics = Metrics()
 
     def asked(verb: str, resource: Resource, namespace: str) -> None:
-        metrics.count("kyverno_client_queries_total", verb, "dynamic", resource.kind, namespace)
+        metrics.count("kyverno_client_queries_total", verb, client_type(resource.group), resource.kind, namespace)
 
     try:
         client = await connect(settings.kubeconfig, asked)
@@ -117,9 +104,8 @@ class _Cluster:
         self._config = ClusterConfig()
         self._live = Live(namespaces={}, entry=Entry(settings, self._config))
         self._metrics = metrics
-        self._webhooks = WebhookConfigController(client, settings)
-        self._status = StatusWriter(client, writes=not settings.shadow)
-        self._certificates = Certificates(client, settings.names, _hosts(settings))
+        self._certificates = Certificates(client, settings, _hosts(settings))
+        self._secrets_changed = asyncio.Event()
         self._bindings = Bindings()
         self._live.roles = self._bindings.roles
         services = Services(
@@ -127,23 +113,31 @@ class _Cluster:
             seconds=settings.call_seconds,
             max_bytes=settings.call_bytes,
         )
-        ask = Lookups(client, self._known_discovery, services).ask
+        self._kinds = Kinds(client)
+        ask = Lookups(client, self._kinds.known, services).ask
         self._live.ask = ask
         self._live.services = settings.http_namespaced
-        self._follow = asyncio.Event()
-        self._discovery: Discovery | None = None
-        self._discovered = 0.0
-        self._crd_changed = 0.0
-        self._told: tuple[str, ...] = ()
-        self._serving: Serving | None = None
         imports = make_imports()
         self._policies = PolicyController(self._live, settings, self._metrics, imports, self._policies_changed)
         self._tracing = tracing
         if tracing is not None:
             self._policies.trace = tracing.wrap
         self._shards = Shards()
-        self._leases = ShardLeases(client, settings.names, settings.identity, settings.parts, self._shards)
-        self._watchdog = Watchdog(client, settings.names, lambda: self._shards.leads("admission"), self._follow.set)
+        self._leases = ShardLeases(
+            client, settings.names, settings.identity, settings.parts, self._shards, beat=settings.leader_retry
+        )
+        self._following = Following(
+            client,
+            settings,
+            self._live,
+            metrics,
+            self._policies,
+            self._kinds,
+            self._shards,
+            self._certificates,
+            lambda: self._config,
+        )
+        self._follow = self._following.look_again
         self._events = Events(
             client, settings.identity, metrics, limits_of(settings), lambda action: self._config.tells_of(action)
         )
@@ -156,12 +150,12 @@ class _Cluster:
                 self._live,
                 metrics,
                 self._policies,
-                self._known_discovery,
+                self._kinds.known,
                 ask,
                 lambda: self._config,
                 self._events,
                 self._shards,
-                self._follow.set,
+                self._follow,
                 self._tell,
             )
         )
@@ -172,7 +166,6 @@ class _Cluster:
         if not await _first(start, stop):
             return 0
         serving = await start
-        self._serving = serving
         write_ca(ca_out, serving)
         app = build_app(
             self._live,
@@ -192,9 +185,10 @@ class _Cluster:
                 tasks.append(asyncio.create_task(self._sources.run(), name="bundles"))
             tasks.append(asyncio.create_task(self._policies_after(watchers), name="policies"))
             if self._settings.admits:
-                tasks.append(asyncio.create_task(self._watchdog.run(), name="watchdog"))
-                tasks.append(asyncio.create_task(self._follow_loop(), name="follow"))
-                tasks.append(asyncio.create_task(self._renew_loop(server.replace_pair), name="certificates"))
+                tasks.append(asyncio.create_task(self._following.watchdog.run(), name="watchdog"))
+                tasks.append(asyncio.create_task(self._following.run(), name="follow"))
+                tasks.append(asyncio.create_task(self._certificate_loop(server.replace_pair), name="certificates"))
+                tasks += [asyncio.create_task(w.run(), name="secrets") for w in self._secret_watchers()]
             stopping = asyncio.create_task(stop.wait())
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             for task in (stopping, *tasks):
@@ -256,6 +250,21 @@ class _Cluster:
         watchers.append(Watcher(client, CONFIG_MAP, self._note_config_map, namespace=self._settings.names.namespace))
         return watchers
 
+    def _secret_watchers(self) -> list[Watcher]:
+        """By name each: so a Role that names them suffices. Nobody waits for these."""
+        names = (self._certificates.ca_name, self._certificates.pair_name)
+        return [
+            Watcher(
+                self._client,
+                SECRET,
+                lambda change, obj: self._secrets_changed.set(),
+                keep=_slim_secret,
+                namespace=self._settings.names.namespace,
+                query={"fieldSelector": f"metadata.name={name}"},
+            )
+            for name in names
+        ]
+
     async def _serves(self, resource: Resource) -> bool:
         if not await served(self._client, f"{resource.plural}.{resource.group}"):
             return False
@@ -278,9 +287,7 @@ class _Cluster:
 
     def _note_crd(self, change: Change, obj: Object) -> None:
         self._policies.note_crd(change, obj)
-        self._discovery = None
-        self._crd_changed = time.monotonic()
-        self._follow.set()
+        self._following.kinds_changed()
 
     def _note_config_map(self, change: Change, obj: Object) -> None:
         name = key_of(obj)[1]
@@ -296,13 +303,13 @@ class _Cluster:
         for problem in config.problems:
             log.warning("the ConfigMap %s: %s", self._settings.names.config_map, problem)
         self._policies.configure(config.registry, config.context_bytes)
-        self._follow.set()
+        self._follow()
 
     def _note_webhook(self, change: Change, obj: Object) -> None:
         names = self._settings.names
         ours = (names.policy_validating, names.resource_validating, names.resource_mutating, names.verifying)
         if key_of(obj)[1] in ours:
-            self._follow.set()
+            self._follow()
 
     async def _policies_after(self, watchers: list[Watcher]) -> None:
         """The policy controller starts once everything a decision needs is here: no verdict from half the policies."""
@@ -321,101 +328,46 @@ class _Cluster:
         return "" if entry is None else str((entry.obj.get("metadata") or {}).get("uid") or "")
 
     def _policies_changed(self) -> None:
-        self._follow.set()
+        self._follow()
         for part in self._parts:
             part.policies_changed()
 
-    async def _follow_loop(self) -> None:
-        """Webhook configurations and status after each change; a failure is tried again, the newest state each time."""
-        backoff = Backoff()
-        followed = False
+    async def _certificate_loop(self, replace_pair: Callable[[Serving], None]) -> None:
+        """Serves what the Secrets hold, whoever changes them."""
+        served_now = self._certificates.serving
         while True:
-            await self._follow.wait()
-            if followed and not self._shards.leads("admission"):
-                # The leader is first; the others find all done, or do it when the leader has just gone.
-                await asyncio.sleep(FOLLOWERS_WAIT)
-            self._follow.clear()
-            if not self._live.ready:
-                continue
-            try:
-                again = await self._follow_once()
-                followed = True
-                backoff.reset()
-                self._metrics.count("kyverno_controller_reconcile_total", "webhook")
-            except (ApiProblem, Unreachable, TimeoutError) as problem:
-                again = backoff.next()
-                self._metrics.count("kyverno_controller_requeue_total", "webhook", "1")
-                log.warning("webhooks and status: %s, trying again in %.1f s", problem, again)
-            if again:
-                asyncio.get_running_loop().call_later(again, self._follow.set)
-
-    async def _follow_once(self) -> float:
-        """One round; gives the seconds after which another is wanted, 0 for none."""
-        entries = dict(self._policies.entries)
-        assert self._serving is not None
-        try:
-            discovery = await self._current_discovery()
-        except ApiProblem as problem:
-            # Without it nobody knows what to watch: what is new may not be asked about, and the status says so.
-            await self._status.write(entries, f"the kinds of the cluster cannot be read: {problem}")
-            raise
-        wanted = await self._wanted(entries, discovery)
-        if wanted.unknown and time.monotonic() - self._discovered > SOON_SECONDS / 2:
-            discovery = await self._current_discovery(fresh=True)
-            wanted = await self._wanted(entries, discovery)
-        await self._webhooks.ensure(wanted, self._serving.ca)
-        await self._status.write(entries, "" if self._watchdog.reachable else UNREACHABLE)
-        if wanted.unknown:
-            if wanted.unknown != self._told:
-                unknown = ", ".join(wanted.unknown)
-                log.info("kinds that the cluster does not serve, left out of the webhooks: %s", unknown)
-            self._told = wanted.unknown
-            recent = time.monotonic() - self._crd_changed < SETTLING_SECONDS
-            return SOON_SECONDS if recent else STALE_SECONDS
-        self._told = ()
-        return 0.0
-
-    async def _wanted(self, entries: Mapping[ObjectKey, PolicyEntry], discovery: Discovery) -> Configurations:
-        # Each time: an owner that was made again has another UID, and the old one would take the webhooks with it.
-        owner = await owner_of(self._client, self._settings.names)
-        # In a thread: many policies and wildcards take tens of milliseconds, and requests are answered meanwhile.
-        assert self._serving is not None
-        return await asyncio.to_thread(
-            build,
-            watched(entries.values()),
-            discovery,
-            self._settings,
-            self._serving.ca,
-            self._config.webhooks,
-            reachable=self._watchdog.reachable,
-            owner=owner,
-        )
-
-    async def _current_discovery(self, *, fresh: bool = False) -> Discovery:
-        if self._discovery is None or fresh:
-            self._discovery = await discover(self._client)
-            self._discovered = time.monotonic()
-        return self._discovery
-
-    async def _known_discovery(self, fresh: bool) -> Discovery:
-        """For questions of requests: asked anew only when it is not of just now, so that none can make it a burden."""
-        return await self._current_discovery(fresh=fresh and time.monotonic() - self._discovered > SOON_SECONDS)
-
-    async def _renew_loop(self, replace_pair: Callable[[Serving], None]) -> None:
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._certificates.again):
+                    await self._secrets_changed.wait()
+                # Both Secrets change together.
+                await asyncio.sleep(SOON_SECONDS)
+            self._secrets_changed.clear()
             serving = await _insist("the certificates", self._certificates.ensure)
-            if serving != self._serving:
-                self._serving = serving
-                replace_pair(serving)
-                self._follow.set()
+            if serving != served_now:
+                self._follow()
+                try:
+                    replace_pair(serving)
+                except CertificateProblem as problem:
+                    log.warning("%s: the one before it is served on", problem)
+            served_now = serving
+            self._tell_of_expiry()
+
+    def _tell_of_expiry(self) -> None:
+        for name, end in self._certificates.expiry().items():
+            self._metrics.set("thesmos_certificate_expiry_timestamp_seconds", end.timestamp(), name)
+        namespace = self._settings.names.namespace
+        for name in self._certificates.expiring():
+            message = f"the certificate of {name} ends at {self._certificates.expiry()[name]:%Y-%m-%d %H:%M} UTC"
+            log.warning("%s, and was not renewed", message)
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+            self._events.emit("CertificateExpiring", "None", message, secret, type="Warning")
 
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(10):
                 last = await self._leases.leave() or not self._leases.replicas.alive("admission")
                 if last and self._settings.admits and not self._settings.keep_webhooks:
-                    await self._webhooks.remove()
+                    await self._following.webhooks.remove()
                     log.info("the last replica ends: the webhook configurations are removed")
         except (ApiProblem, Unreachable, TimeoutError) as problem:
             log.warning("the webhook configurations may still be there: %s", problem)
@@ -460,6 +412,12 @@ def _host(address: str) -> str:
         return str(ipaddress.ip_address(address))
     except ValueError:
         return address.rsplit(":", 1)[0].strip("[]")
+
+
+def _slim_secret(obj: Object) -> Object:
+    """Nothing of a key is kept."""
+    metadata = obj.get("metadata") or {}
+    return {"metadata": {k: metadata.get(k) for k in ("name", "namespace", "resourceVersion")}}
 
 
 def _slim_crd(obj: Object) -> Object:

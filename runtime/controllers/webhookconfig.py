@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import ipaddress
 import logging
+import time
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -24,6 +26,8 @@ from runtime.k8s.resources import CLUSTER_ROLE, MUTATING_WEBHOOKS, VALIDATING_WE
 __all__ = ["Configurations", "WatchedPolicy", "WatchedRule", "WebhookConfigController", "build"]
 
 log = logging.getLogger("thesmos.webhooks")
+
+MOST_MENDS: Final = 20
 
 POLICY_RESOURCES: Final = ("clusterpolicies", "policies")
 EXCEPTION_RESOURCES: Final = ("policyexceptions",)
@@ -324,8 +328,11 @@ class WebhookConfigController:
     """Brings the configurations of the cluster to what :func:`build` says."""
 
     def __init__(self, client: KubeClient, settings: Settings) -> None:
+        self.mends: deque[float] = deque(maxlen=MOST_MENDS)
+        """When something was put back that was wanted as it was: readings of ``time.monotonic``."""
         self._client = client
         self._settings = settings
+        self._written: dict[str, Object] = {}
 
     async def ensure(self, wanted: Configurations, ca: bytes) -> None:
         """Creates or replaces; writes nothing when all is as it should be. Raises the errors of the client."""
@@ -358,11 +365,15 @@ class WebhookConfigController:
             if current is None:
                 await self._client.create(resource, wanted)
                 log.info("created %s", name)
-                return
-            made = _with_bundle(current, wanted) if once else _over(current, wanted)
-            if made != current:
+            else:
+                made = _with_bundle(current, wanted) if once else _over(current, wanted)
+                if made == current:
+                    return
                 await self._client.replace(resource, made)
                 log.info("updated %s", name)
+            if self._written.get(name) == wanted:
+                self.mends.append(time.monotonic())
+            self._written[name] = wanted
         except ApiProblem as problem:
             # Another replica wrote at the same time, and the same: the watch brings us back if it was not.
             if not problem.conflict:

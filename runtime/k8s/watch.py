@@ -62,8 +62,10 @@ class Watcher:
         *,
         keep: Callable[[Object], Object] = lambda obj: obj,
         namespace: str = "",
+        query: Mapping[str, str] | None = None,
     ) -> None:
-        """``keep`` makes of an object what is kept of it; ``namespace`` limits the collection to one."""
+        """``keep`` makes of an object what is kept of it; ``namespace`` limits the collection to one, ``query`` by
+        labels or fields."""
         self.resource = resource
         self.objects: dict[Key, Object] = {}
         self.synced = asyncio.Event()
@@ -71,6 +73,7 @@ class Watcher:
         self._listener = listener
         self._keep = keep
         self._namespace = namespace
+        self._query = query
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -89,7 +92,7 @@ class Watcher:
                 await asyncio.sleep(wait)
 
     async def _list(self) -> str:
-        listed = await self._client.list(self.resource, self._namespace)
+        listed = await self._client.list(self.resource, self._namespace, self._query)
         now: dict[Key, Object] = {}
         for item in listed["items"]:
             # Items of a list carry neither: the list does.
@@ -110,7 +113,7 @@ class Watcher:
         return str((listed.get("metadata") or {}).get("resourceVersion") or "0")
 
     async def _watch(self, version: str, backoff: Backoff) -> str:
-        async for event in self._client.watch(self.resource, version, self._namespace):
+        async for event in self._client.watch(self.resource, version, self._namespace, self._query):
             backoff.reset()
             obj = event["object"]
             version = _version(obj) or version

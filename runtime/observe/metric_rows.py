@@ -164,6 +164,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "guide",
     ),
     Metric(
+        "thesmos_certificate_expiry_timestamp_seconds",
+        "gauge",
+        ("secret",),
+        "When the certificate of a Secret ends that the webhook serves or is trusted by.",
+        "thesmos",
+    ),
+    Metric(
         "thesmos_bundle_loads_total",
         "counter",
         ("source", "result"),
@@ -186,3 +193,17 @@ METRICS: Final[tuple[Metric, ...]] = (
     ),
 )
 """Every metric there is, in the order in which they are served."""
+
+
+_CLIENTS: Final = {
+    "kyverno.io": "kyverno",
+    "policies.kyverno.io": "kyverno",
+    "wgpolicyk8s.io": "policyreport",
+    "openreports.io": "policyreport",
+    "apiextensions.k8s.io": "apiserver",
+}
+
+
+def client_type(group: str) -> str:
+    """The ``client_type`` of a request to the API server: which of Kyverno's clients would ask for this group."""
+    return _CLIENTS.get(group, "dynamic")

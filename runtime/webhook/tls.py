@@ -14,17 +14,21 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_DAYS: Final = 365
 SERVING_DAYS: Final = 150
 RENEW_BEFORE_DAYS: Final = 15
 """Lifetimes and renewal as Kyverno has them."""
+
+ALGORITHMS: Final = ("RSA", "ECDSA", "Ed25519")
+PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 _SKEW: Final = datetime.timedelta(minutes=5)
 """Clocks of API server and webhook differ: a certificate is valid a little before it was made."""
@@ -50,9 +54,11 @@ class Serving:
     ca: bytes
 
 
-def make_ca(common_name: str = "*.kyverno.svc", *, now: datetime.datetime | None = None) -> Pair:
-    """A fresh self-signed CA."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make_ca(
+    common_name: str = "*.kyverno.svc", *, now: datetime.datetime | None = None, algorithm: str = "ECDSA"
+) -> Pair:
+    """A fresh self-signed CA. ``algorithm`` is one of :data:`ALGORITHMS`."""
+    key = _new_key(algorithm)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     start = now or _now()
     builder = (
@@ -67,17 +73,19 @@ def make_ca(common_name: str = "*.kyverno.svc", *, now: datetime.datetime | None
         .add_extension(_usage(sign_certificates=True), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return Pair(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
+    return Pair(_pem(builder.sign(key, _digest(key))), _key_pem(key))
 
 
-def make_serving(ca: Pair, hosts: Iterable[str], *, now: datetime.datetime | None = None) -> Serving:
+def make_serving(
+    ca: Pair, hosts: Iterable[str], *, now: datetime.datetime | None = None, algorithm: str = "ECDSA"
+) -> Serving:
     """A serving certificate for host names and addresses, signed by the CA."""
     authority = x509.load_pem_x509_certificate(ca.cert)
     authority_key = serialization.load_pem_private_key(ca.key, password=None)
-    if not isinstance(authority_key, ec.EllipticCurvePrivateKey):
-        raise CertificateProblem("the key of the CA is no elliptic curve key")
+    if not isinstance(authority_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey):
+        raise CertificateProblem("the key of the CA is neither RSA, ECDSA nor Ed25519")
     names = list(dict.fromkeys(hosts))
-    key = ec.generate_private_key(ec.SECP256R1())
+    key = _new_key(algorithm)
     start = now or _now()
     builder = (
         x509.CertificateBuilder()
@@ -94,16 +102,59 @@ def make_serving(ca: Pair, hosts: Iterable[str], *, now: datetime.datetime | Non
         .add_extension(x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
     )
-    return Serving(Pair(_pem(builder.sign(authority_key, hashes.SHA256())), _key_pem(key)), ca.cert)
+    return Serving(Pair(_pem(builder.sign(authority_key, _digest(authority_key))), _key_pem(key)), ca.cert)
 
 
-def needs_renewal(cert: bytes, *, now: datetime.datetime | None = None) -> bool:
-    """Whether a certificate ends within :data:`RENEW_BEFORE_DAYS`, or is none."""
+def needs_renewal(
+    cert: bytes,
+    *,
+    now: datetime.datetime | None = None,
+    before: datetime.timedelta = datetime.timedelta(days=RENEW_BEFORE_DAYS),
+) -> bool:
+    """Whether a certificate ends within a time (by default :data:`RENEW_BEFORE_DAYS`), or is none."""
+    end = expires(cert)
+    return end is None or end - (now or _now()) < before
+
+
+def expires(cert: bytes) -> datetime.datetime | None:
+    """When the first certificate of a PEM text ends; None where there is none."""
     try:
-        end = x509.load_pem_x509_certificate(cert).not_valid_after_utc
+        return x509.load_pem_x509_certificate(cert).not_valid_after_utc
     except ValueError:
-        return True
-    return end - (now or _now()) < datetime.timedelta(days=RENEW_BEFORE_DAYS)
+        return None
+
+
+def valid(cert: bytes) -> bool:
+    """Whether a certificate has not ended."""
+    end = expires(cert)
+    return end is not None and end > _now()
+
+
+def age(cert: bytes) -> datetime.timedelta:
+    """How long ago a certificate was made here; nothing where there is none."""
+    try:
+        return _now() - x509.load_pem_x509_certificate(cert).not_valid_before_utc - _SKEW
+    except ValueError:
+        return datetime.timedelta()
+
+
+def is_authority(cert: bytes) -> bool:
+    """Whether the first certificate of a PEM text may sign others."""
+    try:
+        found = x509.load_pem_x509_certificate(cert).extensions.get_extension_for_class(x509.BasicConstraints)
+    except (ValueError, x509.ExtensionNotFound):
+        return False
+    return found.value.ca
+
+
+def issued_by(cert: bytes, ca: bytes) -> bool:
+    """Whether a CA signed a certificate."""
+    try:
+        authority = x509.load_pem_x509_certificate(ca)
+        x509.load_pem_x509_certificate(cert).verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def covers(cert: bytes, hosts: Iterable[str]) -> bool:
@@ -181,7 +232,20 @@ def _pem(cert: x509.Certificate) -> bytes:
     return cert.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _new_key(algorithm: str) -> PrivateKey:
+    match algorithm:
+        case "RSA":
+            return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        case "Ed25519":
+            return ed25519.Ed25519PrivateKey.generate()
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _digest(key: PrivateKey) -> hashes.SHA256 | None:
+    return None if isinstance(key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+
+
+def _key_pem(key: PrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

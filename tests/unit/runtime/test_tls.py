@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.config import Names
+from runtime.config import Names, Settings
 from runtime.controllers.certs import Certificates
 from runtime.k8s.resources import NAMESPACE, SECRET
 from runtime.webhook.tls import (
@@ -95,7 +95,7 @@ def test_a_long_host_name_is_no_obstacle() -> None:
 
 
 def ensure(api: FakeApi, hosts: list[str] | None = None) -> Serving:
-    return asyncio.run(Certificates(api, NAMES, hosts or [NAMES.server_name]).ensure())
+    return asyncio.run(Certificates(api, Settings(), hosts or [NAMES.server_name]).ensure())
 
 
 def test_replicas_share_the_secrets() -> None:
