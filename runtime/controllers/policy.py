@@ -327,7 +327,8 @@ class PolicyController:
             ready = str(not entry.error).lower()
             for policy in entry.good.module.policies:
                 for rule in policy.rules:
-                    labels = (*_labels(entry.good.model), rule.name, rule.kind, ready)
+                    kind = "mutate" if rule.kind == "mutateExisting" else rule.kind
+                    labels = (*_labels(entry.good.model), rule.name, kind, ready)
                     self._metrics.set("kyverno_policy_rule_info_total", 1, *labels)
 
 

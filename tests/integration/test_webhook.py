@@ -234,8 +234,8 @@ def test_metrics_count_requests_and_results() -> None:
     for metric in METRICS:
         assert f"# TYPE {metric.name} " in text or f"# TYPE {metric.name.removesuffix('_total')}_total " in text
     assert (
-        'kyverno_admission_requests_total{request_allowed="false",request_webhook="validate",resource_kind="Pod",'
-        'resource_namespace="default",resource_request_operation="create"} 1.0'
+        'kyverno_admission_requests_total{request_allowed="false",request_webhook="ValidatingWebhookConfiguration",'
+        'resource_kind="Pod",resource_namespace="default",resource_request_operation="create"} 1.0'
     ) in text
     lines = [x for x in text.splitlines() if x.startswith("kyverno_policy_results_total{")]
     assert any('policy_name="require-team"' in x and 'rule_result="fail"' in x for x in lines)
