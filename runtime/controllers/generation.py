@@ -49,18 +49,21 @@ SETTLING_OTHER: Final = 3.0
 OTHER: Final = "the request that set off the rule has not made the object that is there"
 YOUNG_SECONDS: Final = 5.0
 """A policy that is not known may be so new that its watch has not told of it, for as long as its request is young."""
+OF_USERS: Final = (b"request.userInfo", b"request.roles", b"request.clusterRoles", b"serviceAccountName")
 PREFETCHED: Final = 1000
 TERMINATING: Final = "because it is being terminated"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A generate rule of the cluster with the ways to reach it; ``digest`` tells its versions apart."""
+    """A generate rule of the cluster with the ways to reach it; ``digest`` tells its versions apart. ``personal``: what
+    it makes hangs on who asked, so that it cannot be looked at again when nobody asks."""
 
     info: PolicyInfo
     plan: RulePlan
     keys: tuple[MatchKey, ...]
     digest: str
+    personal: bool
 
     @property
     def generate(self) -> Mapping[str, Any]:
@@ -129,13 +132,14 @@ class Generation:
                 for policy in module.policies
                 for rule in policy.rules
             }
-            digests = self._digests()
+            texts = self._texts()
             self._rules = {
                 (plan.policy.key, plan.name): Rule(
                     plan.policy,
                     plan,
                     keys[plan.policy.name, plan.policy.namespace, plan.name],
-                    digests.get((plan.policy.key, plan.name), ""),
+                    hashlib.sha256(text := texts.get((plan.policy.key, plan.name), b"")).hexdigest()[:16],
+                    any(word in text for word in OF_USERS),
                 )
                 for plan in engine.policies.rules
                 if plan.kind == "generate"
@@ -143,15 +147,14 @@ class Generation:
             self._engine, self._snapshot = engine, snapshot
         return self._engine
 
-    def _digests(self) -> dict[tuple[str, str], str]:
-        found = {}
-        for entry in self._installation.policies.entries.values():
-            if entry.good is not None and entry.good.model is not None:
-                for rule in entry.good.model.rules:
-                    if rule.generate is not None:
-                        text = orjson.dumps(rule.raw, option=orjson.OPT_SORT_KEYS)
-                        found[entry.good.model.key, rule.name] = hashlib.sha256(text).hexdigest()[:16]
-        return found
+    def _texts(self) -> dict[tuple[str, str], bytes]:
+        return {
+            (entry.good.model.key, rule.name): orjson.dumps(rule.raw, option=orjson.OPT_SORT_KEYS)
+            for entry in self._installation.policies.entries.values()
+            if entry.good is not None and entry.good.model is not None
+            for rule in entry.good.model.rules
+            if rule.generate is not None
+        }
 
     async def process(self, work: UpdateRequest) -> Outcome:
         """Does what an update request asks for. Raises the errors of the client."""
@@ -314,6 +317,8 @@ class _Task:
             async with self._at_once:
                 if obj is None or obj["metadata"].get("deletionTimestamp"):
                     return await self._gone(trigger)
+                if self._rule.personal:
+                    return []
                 return await self._make(of_object(self._installation, obj), self._others)
 
         async for found in by_uid(self._installation, self._downstream, list(wanted.values())):

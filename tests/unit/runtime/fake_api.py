@@ -94,7 +94,9 @@ class FakeApi:
 
     async def replace(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
         self._enter("replace", resource, obj["metadata"]["name"])
-        current = self.objects[resource.plural][key_of(obj)]
+        current = self.objects.get(resource.plural, {}).get(key_of(obj))
+        if current is None:
+            raise ApiMissing(404, "NotFound", f"{obj['metadata']['name']} not found")
         if obj["metadata"].get("resourceVersion") not in (None, current["metadata"]["resourceVersion"]):
             raise ApiProblem(409, "Conflict", "changed meanwhile")
         return self.put(resource, obj)
