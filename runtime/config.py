@@ -40,6 +40,7 @@ class Names:
     own_service: str = ""
     own_account: str = ""
     own_config: str = ""
+    separate: bool = False
     own_metrics_config: str = ""
 
     @property
@@ -85,8 +86,14 @@ class Names:
 
     @property
     def user(self) -> str:
-        """The user name of this installation's service account."""
-        return f"system:serviceaccount:{self.namespace}:{self.own_account or self.install}"
+        """The user name of the account that generates and changes objects."""
+        return self.user_of("background")
+
+    def user_of(self, part: str) -> str:
+        """The user name of a part's service account: one for all, but where each controller has its own
+        (``separate``), as Kyverno's are named."""
+        own = f"{self.install}-{part}-controller" if self.separate and part != "admission" else ""
+        return f"system:serviceaccount:{self.namespace}:{own or self.own_account or self.install}"
 
     def webhook(self, verb: str, suffix: str = "") -> str:
         """Name of one webhook in a configuration: ``validate.kyverno.svc-fail``."""
@@ -116,6 +123,11 @@ class Settings:
     where it runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the
     Leases. ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
     ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
+    Without ``exceptions_count`` no exception frees from a policy.
+
+    ``tracing`` sends spans to the OTLP collector at ``tracing_address`` and ``tracing_port``; ``otel_config`` ``grpc``
+    sends the metrics to ``otel_collector``, at the port of the metrics, instead of serving them there. Their CAs are
+    ``tracing_creds`` and ``otel_creds``.
 
     ``bundle_sources`` are where the policies of a cluster come from instead of its objects (``file:PATH``,
     ``configmap:NAMESPACE/NAME``, ``secret:NAMESPACE/NAME``, ``oci:FOLDER[:TAG]``), signed by one of ``bundle_keys``
@@ -167,8 +179,10 @@ class Settings:
     tracing: bool = False
     tracing_address: str = "localhost"
     tracing_port: int = 4317
+    tracing_creds: Path | None = None
     otel_config: str = "prometheus"
     otel_collector: str = "localhost"
+    otel_creds: Path | None = None
     cleanup_dry_run: bool = False
     ttl_seconds: float = 60.0
     global_entries: int = 0
@@ -187,6 +201,7 @@ class Settings:
     shadow: bool = False
     key_algorithm: str = "ECDSA"
     renew_before: float = 15 * 86400.0
+    exceptions_count: bool = True
 
     @property
     def admits(self) -> bool:

@@ -237,7 +237,11 @@ class Events:
                     self._again.add(key)
                     continue
                 await self._token()
-                await self._write_count(key, series)
+                try:
+                    await self._write_count(key, series)
+                except Exception:
+                    log.exception("a series of events could not be written")
+                    self._series.pop(key, None)
 
     async def _write_count(self, key: tuple[object, ...], series: _Series) -> None:
         count = series.count

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from runtime.config import Settings
@@ -72,6 +73,10 @@ def add_arguments(
         "--tracing-port", "--tracingPort", dest="tracing_port", type=port, default=4317, help="its port (4317)"
     )
     collectors.add_argument(
+        "--tracing-creds", "--tracingCreds", dest="tracing_creds", type=Path, metavar="FILE",
+        help="the CA of that collector (PEM); without it the connection is not encrypted",
+    )  # fmt: skip
+    collectors.add_argument(
         "--otel-config", "--otelConfig", dest="otel_config", choices=("prometheus", "grpc"), default="prometheus",
         help="grpc: send the metrics to a collector",
     )  # fmt: skip
@@ -80,6 +85,10 @@ def add_arguments(
         default="opentelemetrycollector.kyverno.svc.cluster.local",
         help="the collector of metrics, at the port that --metrics-port names (8000)",
     )  # fmt: skip
+    collectors.add_argument(
+        "--transport-creds", "--transportCreds", dest="otel_creds", type=Path, metavar="FILE",
+        help="the CA of that collector (PEM); without it the connection is not encrypted",
+    )  # fmt: skip
 
 
 def values_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -87,15 +96,20 @@ def values_of(args: argparse.Namespace) -> dict[str, Any]:
     names = (
         "log_format", "verbosity", "log_times", "dump_payload", "dump_patches",
         "omit_events", "max_queued_events", "events_per_second", "events_burst",
-        "tracing", "tracing_address", "tracing_port", "otel_config", "otel_collector",
+        "tracing", "tracing_address", "tracing_port", "tracing_creds", "otel_config", "otel_collector",
+        "otel_creds",
     )  # fmt: skip
     return {name: getattr(args, name) for name in names}
 
 
-def missing_extra(settings: Settings) -> str:
-    """What is wrong when collectors were asked for and the packages for them are not installed; empty if nothing is."""
+def collector_problem(settings: Settings) -> str:
+    """What is wrong when collectors were asked for and cannot be had: the packages for them are not installed, or a
+    file is not there; empty if nothing is."""
     if not settings.tracing and settings.otel_config != "grpc":
         return ""
+    for path in (settings.tracing_creds, settings.otel_creds):
+        if path is not None and not path.is_file():
+            return f"{path}: no such file; a ConfigMap or Secret with the CA has to be mounted"
     try:
         found = find_spec("opentelemetry.sdk") and find_spec("opentelemetry.exporter.otlp.proto.grpc")
     except ModuleNotFoundError:

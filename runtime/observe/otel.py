@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
@@ -176,7 +177,7 @@ class Tracing:
 
 
 def start_tracing(settings: Settings, exporter: SpanExporter | None = None) -> Tracing | None:
-    """None when tracing is off. The packages are there (``runtime.observe.flags.missing_extra``)."""
+    """None when tracing is off. The packages are there (``runtime.observe.flags.collector_problem``)."""
     if not settings.tracing:
         return None
     from opentelemetry.sdk.trace import TracerProvider
@@ -185,7 +186,8 @@ def start_tracing(settings: Settings, exporter: SpanExporter | None = None) -> T
     if exporter is None:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-        exporter = OTLPSpanExporter(f"{settings.tracing_address}:{settings.tracing_port}", insecure=True)
+        endpoint = f"{settings.tracing_address}:{settings.tracing_port}"
+        exporter = OTLPSpanExporter(endpoint, **_security(settings.tracing_creds))
     provider = TracerProvider(resource=_resource(settings))
     provider.add_span_processor(BatchSpanProcessor(exporter))
     log.info("traces go to %s:%d", settings.tracing_address, settings.tracing_port)
@@ -253,7 +255,7 @@ def start_pushing(settings: Settings, metrics: Metrics, exporter: MetricExporter
     if exporter is None:
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 
-        exporter = OTLPMetricExporter(endpoint, insecure=True)
+        exporter = OTLPMetricExporter(endpoint, **_security(settings.otel_creds))
     log.info("metrics go to %s", endpoint)
     return Pushing(metrics, exporter, _resource(settings))
 
@@ -293,6 +295,14 @@ def _pushed(family: Family, started: int, now: int) -> Pushed:
     ]
     data = Sum(points, cumulative, is_monotonic=True) if metric.kind == "counter" else Gauge(points)
     return Metric(metric.name, metric.help, "", data)
+
+
+def _security(ca: Path | None) -> dict[str, Any]:
+    if ca is None:
+        return {"insecure": True}
+    from grpc import ssl_channel_credentials
+
+    return {"insecure": False, "credentials": ssl_channel_credentials(ca.read_bytes())}
 
 
 def _resource(settings: Settings) -> Resource:

@@ -188,3 +188,27 @@ def total(text: str) -> float:
     """The sum of a counter, or of how often a histogram was added to."""
     found: list[Any] = re.findall(r"^\w+(?:_total|_count)\{.*\} (\S+)$", text, re.MULTILINE)
     return sum(map(float, found))
+
+
+def test_the_metrics_follow_their_config_map(shell: Shell) -> None:
+    cluster = shell.cluster
+    command = METRICS + "kyverno_policy_results_total"
+    assert 'resource_namespace="default"' in shell.run(command)
+    cluster.plane.kubectl("create", "namespace", "kyverno")
+    exposure = '{"kyverno_policy_results_total": {"disabledLabelDimensions": ["resource_namespace", "rule_name"]}}'
+    cluster.apply(
+        f"""
+        apiVersion: v1
+        kind: ConfigMap
+        metadata: {{name: kyverno-metrics, namespace: kyverno}}
+        data: {{metricsExposure: '{exposure}'}}
+        """
+    )
+
+    def without() -> bool:
+        cluster.plane.kubectl("delete", "pod", "more", "--force", "--wait=true")
+        cluster.admitted(pod("more", app="web", team="a"))
+        served = shell.run(command)
+        return 'policy_name="require-labels"' in served and "rule_name=" not in served
+
+    cluster.until(without, seconds=15, what="results without rule_name")

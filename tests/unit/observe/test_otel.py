@@ -170,15 +170,15 @@ def test_a_collector_that_is_away_harms_nobody(caplog: pytest.LogCaptureFixture)
 def test_off_is_off() -> None:
     assert start_tracing(Settings()) is None
     assert start_pushing(Settings(), Metrics()) is None
-    assert flags.missing_extra(Settings()) == ""
+    assert flags.collector_problem(Settings()) == ""
 
 
 @pytest.mark.parametrize("asked", [ON, Settings(otel_config="grpc")])
 def test_without_the_packages_the_answer_names_the_extra(asked: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert flags.missing_extra(asked) == ""
+    assert flags.collector_problem(asked) == ""
 
     def absent(name: str) -> None:
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(flags, "find_spec", absent)
-    assert flags.missing_extra(asked) == "OpenTelemetry needs the extra otel: pip install 'thesmos[otel]'"
+    assert flags.collector_problem(asked) == "OpenTelemetry needs the extra otel: pip install 'thesmos[otel]'"
