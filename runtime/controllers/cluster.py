@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -191,11 +191,10 @@ class _Cluster:
                 tasks += [asyncio.create_task(w.run(), name="secrets") for w in self._secret_watchers()]
             stopping = asyncio.create_task(stop.wait())
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            await self._end([t for t in tasks if t.get_name() in ("leases", "follow")])
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
-            # Before the server goes: the API server must stop asking first.
-            await self._leave()
         for task in done - {stopping}:
             log.critical("the task %s ended: %s", task.get_name(), task.exception())
             return 1
@@ -234,7 +233,8 @@ class _Cluster:
         if self._sources is not None:
             return []
         watchers = [Watcher(client, CLUSTER_POLICY, note), Watcher(client, POLICY, note)]
-        for resource in (EXCEPTION, CLUSTER_CLEANUP_POLICY, CLEANUP_POLICY):
+        exceptions = (EXCEPTION,) if self._settings.exceptions_count else ()
+        for resource in (*exceptions, CLUSTER_CLEANUP_POLICY, CLEANUP_POLICY):
             if await _insist(f"the {resource.plural}", partial(self._serves, resource)):
                 watchers.append(Watcher(client, resource, note))
         return watchers
@@ -362,15 +362,44 @@ class _Cluster:
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
             self._events.emit("CertificateExpiring", "None", message, secret, type="Warning")
 
+    async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Says goodbye while requests are still answered: not ready any more, shards given back, the webhooks taken
+        away when nobody else is left, and a while for those who send requests here to learn of it. ``tasks`` are those
+        that would put back what goes."""
+        self._live.draining = True
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._leave()
+        if self._settings.admits:
+            await asyncio.sleep(_drain_seconds(self._settings))
+
     async def _leave(self) -> None:
         try:
             async with asyncio.timeout(10):
-                last = await self._leases.leave() or not self._leases.replicas.alive("admission")
+                last = await self._last()
                 if last and self._settings.admits and not self._settings.keep_webhooks:
                     await self._following.webhooks.remove()
                     log.info("the last replica ends: the webhook configurations are removed")
         except (ApiProblem, Unreachable, TimeoutError) as problem:
             log.warning("the webhook configurations may still be there: %s", problem)
+
+    async def _last(self) -> bool:
+        try:
+            return await self._leases.leave() or not self._leases.replicas.alive("admission")
+        except ApiProblem as problem:
+            if problem.code not in (403, 404):
+                raise
+            # Uninstalled: the namespace and its roles go first. Others that are there put the webhooks back.
+            return True
+
+
+def _drain_seconds(settings: Settings) -> float:
+    """How long a Service goes on sending requests to a replica that is not ready any more: what changes its endpoints
+    takes a second or two. An address outside the cluster has nobody to learn it."""
+    if settings.drain_seconds is not None:
+        return settings.drain_seconds
+    return 5.0 if settings.server_ip is None else 0.0
 
 
 async def _insist(what: str, attempt: Callable[[], Awaitable[T]]) -> T:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.config import DEFAULT_TIMEOUT, MAXIMUM_TIMEOUT, PARTS, Names, Settings, default_namespace
 from runtime.observe import flags
+from runtime.webhook import operationflags
 from runtime.webhook.reportflags import add_report_arguments, reporting_of
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the API server calls this address instead of the Service: for running outside the cluster",
     )
     cluster.add_argument("--namespace", default=default_namespace(), help="namespace of this installation")
+    cluster.add_argument(
+        "--separate-accounts", action="store_true",
+        help="the controllers run under accounts of their own, NAME-background-controller and so on",
+    )  # fmt: skip
     cluster.add_argument("--name", default="kyverno", help="name on which all names of the installation hang")
     cluster.add_argument("--service-port", "--servicePort", dest="service_port", type=_port, default=443)
     cluster.add_argument(
@@ -191,6 +196,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N", help="how many entries of the global context are loaded (0: all)",
     )  # fmt: skip
     flags.add_arguments(parser, _boolean, _port, _count)
+    operationflags.add_arguments(parser, _boolean, _seconds)
     add_report_arguments(parser, _boolean, _seconds, _count)
     add_cleanup_arguments(parser)
 
@@ -213,7 +219,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
     if (args.tls_cert is None) != (args.tls_key is None):
         raise ServeProblem("--tls-cert and --tls-key go together")
     settings = Settings(
-        names=Names(args.name, args.namespace, own_metrics_config=os.environ.get("METRICS_CONFIG", "")),
+        names=operationflags.names_of(args),
         host=args.host,
         port=args.port,
         metrics_port=args.metrics_port,
@@ -231,8 +237,6 @@ def settings_of(args: argparse.Namespace) -> Settings:
         keep_webhooks=args.keep_webhooks,
         force_failure_policy_ignore=args.force_ignore,
         exception_namespaces=tuple(args.exception_namespaces),
-        # No process number: what starts again in the same place is the same replica, also after a crash.
-        identity=f"{socket.gethostname()}-{args.port}",
         cel_strict=args.cel_strict,
         quirks=args.quirks,
         registry=args.registry if args.registry_mutation else "",
@@ -244,6 +248,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         context_bytes=args.context_bytes,
         parts=args.parts,
         **flags.values_of(args),
+        **operationflags.values_of(args),
         bundle_sources=tuple(args.bundle_sources),
         bundle_keys=tuple(args.key),
         bundle_cache=args.bundle_cache,
@@ -258,7 +263,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         Egress.of(settings.http_allow, settings.http_block)
     except EgressError as problem:
         raise ServeProblem(f"services that may be called: {problem}") from None
-    if missing := flags.missing_extra(settings):
+    if missing := flags.collector_problem(settings):
         raise ServeProblem(missing)
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
@@ -323,6 +328,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         settings = settings_of(args)
         set_up_logs(settings.log_format, settings.verbosity, settings.log_times)
+        for line in operationflags.told(args):
+            log.info(line)
         return run_loop(_main(settings, args.key, args.ca_out))
     except ServeProblem as problem:
         print(f"thesmos serve: {problem}", file=sys.stderr)
@@ -441,7 +448,8 @@ async def serve(
         raise ServeProblem(str(problem)) from None
     async with contextlib.AsyncExitStack() as stack:
         runner = await _start(app or build_app(live, settings, metrics), stack)
-        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024)
+        reuse = settings.reuse_port or None
+        site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024, reuse_port=reuse)
         await _listen(site, settings.host, settings.port)
         if settings.metrics_port is not None and settings.otel_config != "grpc":
             plain = web.Application()

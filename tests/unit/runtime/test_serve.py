@@ -18,6 +18,7 @@ import pytest
 from runtime.cli.main import main
 from runtime.config import Names
 from runtime.controllers.webhookconfig import address
+from runtime.webhook.operationflags import IGNORED, told
 from runtime.webhook.serve import ServeProblem, add_arguments, settings_of
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -162,3 +163,58 @@ def test_a_process_serves_over_tls_and_ends_politely(tmp_path: Path) -> None:
         log = server.stderr.read()
     assert '"logger":"thesmos.serve"' in log
     assert "Traceback" not in log
+
+
+def test_flags_of_operation() -> None:
+    found = settings(
+        "--in-cluster",
+        "--leaderElectionRetryPeriod=3s",
+        "--caSecretName=my-ca",
+        "--tlsSecretName=my-pair",
+        "--tlsKeyAlgorithm=RSA",
+        "--renewBefore=48h",
+        "--disableCertManagerController=true",
+        "--autoUpdateWebhooks=false",
+        "--excludeBootstrapResources",
+        "--protectManagedResources",
+        "--enablePolicyException=false",
+        "--drain-seconds=7",
+    )
+    assert found.leader_retry == 3.0  # type: ignore[attr-defined]
+    assert (found.ca_secret, found.tls_secret) == ("my-ca", "my-pair")  # type: ignore[attr-defined]
+    assert found.key_algorithm == "RSA"  # type: ignore[attr-defined]
+    assert found.renew_before == 48 * 3600  # type: ignore[attr-defined]
+    assert not found.own_certificates  # type: ignore[attr-defined]
+    assert not found.auto_update_webhooks  # type: ignore[attr-defined]
+    assert found.exclude_bootstrap  # type: ignore[attr-defined]
+    assert found.protect_managed  # type: ignore[attr-defined]
+    assert not found.exceptions_count  # type: ignore[attr-defined]
+    assert found.drain_seconds == 7.0  # type: ignore[attr-defined]
+
+
+def test_flags_that_do_nothing_are_taken_and_told() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    given = ["--genWorkers=10", "--profile", "--clientRateLimitQPS", "300"]
+    args = parser.parse_args(["--in-cluster", *given])
+    assert settings_of(args) == settings("--in-cluster")
+    assert [line.partition(" ")[0] for line in told(args)] == ["--genWorkers", "--profile", "--clientRateLimitQPS"]
+    for flag, _ in IGNORED:
+        parser.parse_args([f"{flag}=1"])
+
+
+def test_the_environment_of_kyvernos_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("KYVERNO_SVC", "policies"),
+        ("KYVERNO_SERVICEACCOUNT_NAME", "robot"),
+        ("INIT_CONFIG", "settings"),
+        ("KYVERNO_POD_NAME", "kyverno-abc"),
+    ):
+        monkeypatch.setenv(name, value)
+    found = settings("--in-cluster")
+    assert found.names.server_name == "policies.kyverno.svc"  # type: ignore[attr-defined]
+    assert found.names.user == "system:serviceaccount:kyverno:robot"  # type: ignore[attr-defined]
+    assert found.names.config_map == "settings"  # type: ignore[attr-defined]
+    assert found.identity == "kyverno-abc"  # type: ignore[attr-defined]
+    # Names of webhooks and configurations stay those that people look for.
+    assert found.names.webhook("validate") == "validate.kyverno.svc"  # type: ignore[attr-defined]
