@@ -25,6 +25,7 @@ from runtime.exceptions import ExceptionScope
 from runtime.generate import target_kinds
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change
+from runtime.observe.decisions import rule_type
 from runtime.observe.metrics import Metrics
 from runtime.policyset import CLEANUP_POLICIES, Mismatches, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
@@ -152,7 +153,9 @@ class PolicyController:
         self._wake.set()
         while True:
             await self._wake.wait()
-            await asyncio.sleep(SETTLE)
+            if None not in self._pending.values():
+                # A policy that has gone must not answer once more; for others a moment is no loss.
+                await asyncio.sleep(SETTLE)
             self._wake.clear()
             try:
                 await self.round()
@@ -327,8 +330,7 @@ class PolicyController:
             ready = str(not entry.error).lower()
             for policy in entry.good.module.policies:
                 for rule in policy.rules:
-                    kind = "mutate" if rule.kind == "mutateExisting" else rule.kind
-                    labels = (*_labels(entry.good.model), rule.name, kind, ready)
+                    labels = (*_labels(entry.good.model), rule.name, rule_type(rule.kind), ready)
                     self._metrics.set("kyverno_policy_rule_info_total", 1, *labels)
 
 

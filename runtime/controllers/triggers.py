@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -18,6 +19,7 @@ from runtime.controllers.installation import Installation
 from runtime.engine import Engine, EngineResponse, RuleResult
 from runtime.host import KEY as HOST
 from runtime.host import Table, settle, within
+from runtime.observe.decisions import count_result
 from runtime.request import Request
 from runtime.webhook.live import Judged
 
@@ -59,7 +61,11 @@ class Triggers:
         )
         work = []
         if found.background:
+            began = time.perf_counter()
             results = (await self.evaluate(engine, request, judged.deadline)).results
+            share = (time.perf_counter() - began) / max(1, len(results))
+            for result in results:
+                count_result(self._installation.metrics, request, result, share)
             for kind, handler in HANDLERS.items():
                 work.append(handler(self._installation, engine, request, [r for r in results if r.kind == kind]))
         if request.username != engine.own_user:
