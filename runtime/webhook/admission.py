@@ -125,8 +125,8 @@ def respond(uid: str, verdict: Verdict) -> bytes:
         response["patch"] = base64.b64encode(orjson.dumps(list(verdict.patch))).decode("ascii")
     if verdict.warnings:
         response["warnings"] = list(verdict.warnings)
-    if verdict.audit_annotations:
-        response["auditAnnotations"] = dict(verdict.audit_annotations)
+    # Whoever decided: the audit log of the API server shows every decision.
+    response["auditAnnotations"] = {"decision": "allow" if verdict.allowed else "deny", **verdict.audit_annotations}
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
