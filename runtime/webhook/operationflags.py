@@ -160,9 +160,11 @@ def names_of(args: argparse.Namespace) -> Names:
         args.name,
         args.namespace,
         own_service=found("KYVERNO_SVC", ""),
-        own_account=found("KYVERNO_SERVICEACCOUNT_NAME", ""),
+        # With accounts of their own the variable tells that of this process, and not those of the others.
+        own_account="" if args.separate_accounts else found("KYVERNO_SERVICEACCOUNT_NAME", ""),
         own_config=found("INIT_CONFIG", ""),
         own_metrics_config=found("METRICS_CONFIG", ""),
+        separate=args.separate_accounts,
     )
 
 
