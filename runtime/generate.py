@@ -237,7 +237,8 @@ def _labelled(made: Made, result: RuleResult, request: Request) -> dict[str, Any
         LABELS + "trigger-group": group,
         LABELS + "trigger-version": version,
         LABELS + "trigger-kind": str(trigger.get("kind") or ""),
-        LABELS + "trigger-namespace": str(about.get("namespace") or ""),
+        # The object of a subresource (pods/exec) need not say where it is.
+        LABELS + "trigger-namespace": str(about.get("namespace") or (request.namespace if request.subresource else "")),
         LABELS + "trigger-uid": str(about.get("uid") or ""),
     }
     kept = {k: v for k, v in (labels or {}).items() if k != CLONE_SOURCE}

@@ -6,14 +6,17 @@ of the cluster that nobody has just asked about.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runtime.controllers.installation import Installation
-from runtime.host import SERVICES
+from runtime.engine import Engine, EngineResponse
+from runtime.host import KEY as HOST
+from runtime.host import SERVICES, Table, settle, within
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.errors import ApiProblem
+from runtime.policyset import PolicyInfo
 from runtime.request import Request
 from runtime.webhook.admission import API_VERSION
 
@@ -109,6 +112,25 @@ def of_object(installation: Installation, obj: Object, operation: str = "CREATE"
     namespace, labels = _namespace(installation, str((obj.get("metadata") or {}).get("namespace") or ""))
     request = Request.from_resource(obj, operation, namespace_labels=labels, namespace_object=namespace)
     return _served(installation, request)
+
+
+async def evaluated(
+    engine: Engine,
+    request: Request,
+    installation: Installation,
+    deadline: float,
+    only: Iterable[PolicyInfo] | None = None,
+) -> EngineResponse:
+    """The rules of the background over a request, with answers to what they ask of the cluster."""
+    wanted = None if only is None else tuple(only)
+
+    def attempt(table: Table) -> EngineResponse:
+        own = replace(request, root={**request.root, HOST: table})
+        response = engine.evaluate(own, "background", only=wanted)
+        table.complete()
+        return response
+
+    return await settle(attempt, within(installation.ask, deadline))
 
 
 def _namespace(installation: Installation, name: str) -> tuple[Mapping[str, Any] | None, Mapping[str, str] | None]:

@@ -118,11 +118,18 @@ class Downstream:
         raise CannotGenerate(f"{resource.kind} {name} is changed by others all the time")
 
     async def find(
-        self, kinds: Iterable[tuple[str, str, str]], labels: Mapping[str, str], *, metadata: bool = True
+        self,
+        kinds: Iterable[tuple[str, str, str]],
+        labels: Mapping[str, str | tuple[str, ...]],
+        *,
+        metadata: bool = True,
     ) -> AsyncIterator[Object]:
-        """The objects of these kinds (group, version, kind) with these labels, ``metadata``: that part of them. A kind
-        that the cluster does not have has none. Raises the errors of the client."""
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        """The objects of these kinds (group, version, kind) with these labels (a tuple: one of them), ``metadata``:
+        that part of them. A kind that the cluster does not have has none. Raises the errors of the client."""
+        selector = ",".join(
+            f"{key} in ({','.join(value)})" if isinstance(value, tuple) else f"{key}={value}"
+            for key, value in labels.items()
+        )
         for group, version, kind in kinds:
             try:
                 resource = await self.resource(f"{group}/{version}" if group else version, kind)

@@ -31,6 +31,8 @@ SETTLE: Final = 1.0
 """Seconds to wait after a change: the update request of the webhook has mostly seen to it by then."""
 LONGEST_RETRY: Final = 600.0
 TOGETHER: Final = 100
+PACE: Final = 0.5
+"""Seconds between hundreds: after a start all is looked at, while requests come in."""
 
 MADE: Final = f"{MANAGED_BY}=kyverno,{LABELS}policy-name"
 
@@ -192,6 +194,8 @@ class Drift:
                 by_rule.setdefault(due.rule, []).append(due)
             for rule, dues in by_rule.items():
                 await self._mend(rule, dues)
+            if len(ready) > TOGETHER:
+                await asyncio.sleep(PACE)
             if len(ready) > TOGETHER or by_rule:
                 continue
             soonest = min((due.at for due in self._due.values()), default=now + 60.0)

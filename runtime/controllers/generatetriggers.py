@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from runtime.controllers.backgroundrequests import evaluated
 from runtime.controllers.installation import Installation
 from runtime.engine import ERROR, PASS, SKIP, Engine, RuleResult
 from runtime.generate import CLONE_SOURCE, LABELS, MANAGED_BY
@@ -38,7 +40,7 @@ _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generateName
 
 
 async def generated_rules(
-    installation: Installation, engine: Engine, request: Request, results: Sequence[RuleResult]
+    installation: Installation, engine: Engine, request: Request, results: Sequence[RuleResult], deadline: float
 ) -> None:
     """An update request for each policy with a rule that passed, or that no longer does."""
     about = trigger_of(request)
@@ -54,13 +56,15 @@ async def generated_rules(
             installation.tell.failed(result.info, result.rule, result.message, request.resource, GENERATE)
         elif result.status == SKIP and result.plan is not None and not result.exceptions:
             settled.discard((result.policy_key, result.rule))
-    for result in lost(engine, request, settled):
+    for result in await lost(installation, engine, request, settled, deadline):
         wanted.setdefault(result.policy_key, []).append(context(result.rule, about, sync=True, gone=True))
-    for policy, contexts in wanted.items():
-        await installation.requests.write(spec_of(policy, about, contexts, request))
+    write = installation.requests.write
+    await asyncio.gather(*(write(spec_of(policy, about, contexts, request)) for policy, contexts in wanted.items()))
 
 
-def lost(engine: Engine, request: Request, settled: Iterable[tuple[str, str]]) -> list[RuleResult]:
+async def lost(
+    installation: Installation, engine: Engine, request: Request, settled: Iterable[tuple[str, str]], deadline: float
+) -> list[RuleResult]:
     """Rules that keep what they made in step, and that matched the object as it was before the request: what they made
     because of it goes. ``settled`` are those that match it as it is now, or said something else about it."""
     if request.operation not in ("UPDATE", "DELETE") or type(request.old) is not dict:
@@ -79,7 +83,7 @@ def lost(engine: Engine, request: Request, settled: Iterable[tuple[str, str]]) -
         return []
     names = {(policy.key, plan.name) for policy, plan in rules}
     policies: dict[int, PolicyInfo] = {id(policy): policy for policy, _ in rules}
-    before = engine.evaluate(as_it_was(request), "background", only=policies.values())
+    before = await evaluated(engine, as_it_was(request), installation, deadline, policies.values())
     return [
         result
         for result in before.results

@@ -11,22 +11,21 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from runtime.controllers.backgroundrequests import evaluated
 from runtime.controllers.generatetriggers import generated_rules, other_events
 from runtime.controllers.installation import Installation
-from runtime.engine import Engine, EngineResponse, RuleResult
-from runtime.host import KEY as HOST
-from runtime.host import Table, settle, within
+from runtime.engine import Engine, RuleResult
 from runtime.observe.decisions import count_result
 from runtime.request import Request
 from runtime.webhook.live import Judged
 
 log = logging.getLogger("thesmos.background.triggers")
 
-Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResult]], Awaitable[None]]
-"""Called with the request and the results of the rules of one kind, those that do not match it left out."""
+Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResult], float], Awaitable[None]]
+"""Called with the request, the results of the rules of one kind (those that do not match it left out), and until when
+there is time (a reading of ``time.monotonic``)."""
 
 HANDLERS: Final[dict[str, Handler]] = {"generate": generated_rules}
 
@@ -62,28 +61,13 @@ class Triggers:
         work = []
         if found.background:
             began = time.perf_counter()
-            results = (await self.evaluate(engine, request, judged.deadline)).results
+            results = (await evaluated(engine, request, self._installation, judged.deadline)).results
             share = (time.perf_counter() - began) / max(1, len(results))
             for result in results:
                 count_result(self._installation.metrics, request, result, share)
             for kind, handler in HANDLERS.items():
-                work.append(handler(self._installation, engine, request, [r for r in results if r.kind == kind]))
+                of_kind = [r for r in results if r.kind == kind]
+                work.append(handler(self._installation, engine, request, of_kind, judged.deadline))
         if request.username != engine.own_user:
             work.append(other_events(self._installation, engine, request))
         await asyncio.gather(*work)
-
-    async def evaluate(self, engine: Engine, request: Request, deadline: float) -> EngineResponse:
-        """What the rules of the background say of a request, host calls answered until ``deadline``."""
-        return await evaluated(engine, request, self._installation, deadline)
-
-
-async def evaluated(engine: Engine, request: Request, installation: Installation, deadline: float) -> EngineResponse:
-    """The rules of the background over a request, with answers to what they ask of the cluster."""
-
-    def attempt(table: Table) -> EngineResponse:
-        root: dict[str, Any] = {**request.root, HOST: table}
-        response = engine.evaluate(replace(request, root=root), "background")
-        table.complete()
-        return response
-
-    return await settle(attempt, within(installation.ask, deadline))
