@@ -7,10 +7,10 @@ are those of ``docs/architecture.md``; the request keeps the objects as decoded,
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as with_default
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from vm.values import Value
 
@@ -42,6 +42,10 @@ class UserInfo:
         if self.groups:
             info["groups"] = list(self.groups)
         return info
+
+
+KindOf: TypeAlias = Callable[[str, str, str], str | None]
+"""The kind of a resource by group, version and plural name, None for one that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,13 @@ class Request:
         namespace_object: Mapping[str, Any] | None = None,
         roles: Iterable[str] = (),
         cluster_roles: Iterable[str] = (),
+        kind_of: KindOf | None = None,
     ) -> Request:
         """Decodes an ``AdmissionReview`` (``admission.k8s.io/v1``). Raises :class:`RequestError` for anything else.
 
-        ``namespace_object`` is the request's Namespace, None when nothing is known of it.
+        ``namespace_object`` is the request's Namespace, None when nothing is known of it. ``kind_of`` gives the kind of
+        a resource: rules name a subresource by the kind that it is of (``Deployment/scale``), a request by its own
+        (``Scale``).
         """
         request = _review_request(review)
         kind = _triple(request, "kind", "kind")
@@ -110,6 +117,11 @@ class Request:
         subresource = request.get("subResource") or ""
         if type(subresource) is not str:
             raise RequestError("request.subResource is no text")
+        if subresource and kind_of is not None:
+            resource = _triple(request, "resource", "resource")
+            whole = kind_of(resource["group"], resource["version"], resource["resource"])
+            if whole is not None:
+                kind = {"group": resource["group"], "version": resource["version"], "kind": whole}
         extended = dict(request)
         extended["roles"] = list(roles)
         extended["clusterRoles"] = list(cluster_roles)
@@ -222,7 +234,13 @@ class Request:
         return _text(user, "username") if type(user) is dict else ""
 
     def before(self) -> Request:
-        """The request that would have made the old object: what ``allowExistingViolations`` asks about."""
+        """The request that would have made the old object: what ``allowExistingViolations`` asks about.
+
+        An object is made as a whole: rules about a subresource did not look at it (Kyverno quirk).
+        """
+        kind = (self.group, self.version, self.kind)
+        if self.subresource and type(self.old) is dict:
+            kind = (*split_api_version(_text(self.old, "apiVersion")), _text(self.old, "kind") or self.kind)
         inner = dict(self.root["request"])
         inner["object"] = self.old
         inner["operation"] = "CREATE"
@@ -230,13 +248,12 @@ class Request:
         root = dict(self.root)
         root |= {"request": inner, "$resource": self.old, "$old": None, "$operation": "CREATE"}
         root |= {"$object": self.old, "$oldObject": None, "$request": {**root["$request"], "operation": "CREATE"}}
+        root["$kind"] = [*kind, ""]
         root.pop("images", None)  # those of the new object
         return Request(
             self.uid,
-            self.group,
-            self.version,
-            self.kind,
-            self.subresource,
+            *kind,
+            "",
             "CREATE",
             self.namespace,
             self.name,

@@ -27,7 +27,9 @@ from runtime.controllers.following import Following, Kinds
 from runtime.controllers.installation import Installation
 from runtime.controllers.leases import ShardLeases, Shards
 from runtime.controllers.lookups import Lookups
+from runtime.controllers.ownwebhooks import own_names
 from runtime.controllers.parts import make_parts
+from runtime.controllers.permissions import Rights
 from runtime.controllers.policy import PolicyController
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.controllers.rbac import Bindings, slim
@@ -57,7 +59,7 @@ from runtime.observe.metric_rows import client_type
 from runtime.observe.metrics import Metrics
 from runtime.observe.otel import Tracing, collectors
 from runtime.observe.policy_events import PolicyEvents
-from runtime.webhook.app import build_app
+from runtime.webhook.app import PolicyCheck, build_app
 from runtime.webhook.entry import Entry
 from runtime.webhook.live import Live, slim_namespace
 from runtime.webhook.serve import ServeProblem, serve, write_ca
@@ -114,6 +116,7 @@ class _Cluster:
             max_bytes=settings.call_bytes,
         )
         self._kinds = Kinds(client)
+        self._live.kind_of = self._kinds.kind_of
         ask = Lookups(client, self._kinds.known, services).ask
         self._live.ask = ask
         self._live.services = settings.http_namespaced
@@ -171,9 +174,8 @@ class _Cluster:
             self._live,
             self._settings,
             self._metrics,
-            PolicyAdmission(cel_strict=self._settings.cel_strict, quirks=self._settings.quirks).check,
             self._tell,
-            {VERIFY_PATH: verifier(self._settings.names)},
+            {**self._own_checks(), VERIFY_PATH: verifier(self._settings.names)},
             self._tracing,
         )
         async with serve(self._live, self._settings, self._metrics, serving, app) as server:
@@ -199,6 +201,10 @@ class _Cluster:
             log.critical("the task %s ended: %s", task.get_name(), task.exception())
             return 1
         return 0
+
+    def _own_checks(self) -> dict[str, PolicyCheck]:
+        rights = Rights(self._client, self._settings.names)
+        return PolicyAdmission(self._settings, rights, self._kinds.known, self._policies.definitions).checks()
 
     async def _start(self) -> Serving:
         if not self._settings.admits:
@@ -307,8 +313,8 @@ class _Cluster:
 
     def _note_webhook(self, change: Change, obj: Object) -> None:
         names = self._settings.names
-        ours = (names.policy_validating, names.resource_validating, names.resource_mutating, names.verifying)
-        if key_of(obj)[1] in ours:
+        ours = {names.resource_validating, names.resource_mutating, names.verifying}
+        if key_of(obj)[1] in ours | {name for _, name in own_names(self._settings)}:
             self._follow()
 
     async def _policies_after(self, watchers: list[Watcher]) -> None:

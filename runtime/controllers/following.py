@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from compiler.schema.kinds import provider
 from runtime.config import Settings
 from runtime.controllers.certs import Certificates
 from runtime.controllers.clusterconfig import ClusterConfig
@@ -53,6 +54,7 @@ class Kinds:
     def __init__(self, client: HttpKubeClient) -> None:
         self._client = client
         self._discovery: Discovery | None = None
+        self._last: Discovery | None = None
         self.asked = 0.0
         """When it was last asked, a reading of ``time.monotonic``."""
 
@@ -63,9 +65,17 @@ class Kinds:
     async def current(self, *, fresh: bool = False) -> Discovery:
         """Raises the errors of the client."""
         if self._discovery is None or fresh:
-            self._discovery = await discover(self._client)
+            self._discovery = self._last = await discover(self._client)
             self.asked = time.monotonic()
         return self._discovery
+
+    def kind_of(self, group: str, version: str, plural: str) -> str | None:
+        """The kind of a resource by what is known of the cluster, without asking; of the built-in ones always."""
+        found = self._last.named(group, version, plural) if self._last is not None else None
+        if found is not None:
+            return found.kind
+        info = provider().resource(group, version, plural)
+        return info.kind if info is not None else None
 
     async def known(self, fresh: bool) -> Discovery:
         """For questions of requests: asked anew only when it is not of just now, so that none can make it a burden."""

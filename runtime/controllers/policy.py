@@ -148,6 +148,10 @@ class PolicyController:
             self._configured = True
             self._wake.set()
 
+    def definitions(self) -> list[Object]:
+        """The custom kinds of the cluster."""
+        return list(self._crds.values())
+
     async def run(self) -> None:
         """Until cancelled. The first round runs even without policies, so that the webhook becomes ready."""
         self._wake.set()

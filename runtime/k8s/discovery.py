@@ -35,8 +35,16 @@ class Discovery:
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = tuple(entries)
         self._by_kind: dict[str, list[Entry]] = {}
+        self._by_plural: dict[tuple[str, str, str], Resource] = {}
         for entry in self.entries:
+            if not entry.subresource:
+                resource = entry.resource
+                self._by_plural[resource.group, resource.version, resource.plural] = resource
             self._by_kind.setdefault(entry.resource.kind, []).append(entry)
+
+    def named(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource that is called so, as URLs and requests name it."""
+        return self._by_plural.get((group, version, plural))
 
     def find(self, group: str, version: str, kind: str, subresource: str = "") -> list[Entry]:
         """Everything that a kind selector names; its parts may hold wildcards, the group and version may be ``*``."""

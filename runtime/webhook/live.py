@@ -19,7 +19,7 @@ from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
 from runtime.host import KEY as HOST
 from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
 from runtime.policyset import PolicySet
-from runtime.request import Request
+from runtime.request import KindOf, Request
 from runtime.webhook.entry import Entry
 from vm.host import HostCall
 
@@ -92,8 +92,9 @@ class Live:
 
     ``namespaces`` are the Namespaces by name where they are known (a cluster), else it is None. ``roles`` answers with
     the roles and cluster roles bound to a user. ``ask`` answers what rules ask of the cluster; None: there is none.
-    ``services``: context entries of namespaced policies may call services. ``entry`` says which requests policies are
-    not asked about. ``draining``: this process is about to end, and says so to those who look whether it is ready.
+    ``services``: context entries of namespaced policies may call services. ``kind_of`` gives the kind of a resource.
+    ``entry`` says which requests policies are not asked about. ``draining``: this process is about to end, and says so
+    to those who look whether it is ready.
     """
 
     snapshot: Snapshot | None = None
@@ -101,6 +102,7 @@ class Live:
     roles: Callable[[Mapping[str, Any]], tuple[tuple[str, ...], tuple[str, ...]]] | None = None
     ask: Ask | None = None
     services: bool = False
+    kind_of: KindOf | None = None
     entry: Entry = field(default_factory=Entry)
     draining: bool = False
     observers: list[Observer] = field(default_factory=list)
@@ -136,7 +138,12 @@ class Live:
                 roles, cluster_roles = self.roles(user)
         labels = None if found is None else (found.get("metadata") or {}).get("labels") or {}
         made = Request.from_review(
-            review, namespace_labels=labels, namespace_object=found, roles=roles, cluster_roles=cluster_roles
+            review,
+            namespace_labels=labels,
+            namespace_object=found,
+            roles=roles,
+            cluster_roles=cluster_roles,
+            kind_of=self.kind_of,
         )
         if host is not None:
             made.root[HOST] = host

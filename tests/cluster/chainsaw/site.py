@@ -51,8 +51,17 @@ rules:
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, delete, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: "suites:separate"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kyverno}
+subjects:
+- {kind: ServiceAccount, namespace: kyverno, name: kyverno-admission-controller}
+- {kind: ServiceAccount, namespace: kyverno, name: kyverno-background-controller}
 """
-"""The roles with which the suites are meant to be run, beyond those of an install."""
+"""The roles with which the suites are meant to be run, beyond those of an install, and the accounts of an install with
+separate Deployments, whose permissions some cases ask about."""
 
 
 @dataclass(frozen=True, slots=True)
