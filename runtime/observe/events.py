@@ -44,6 +44,7 @@ SERIES_SECONDS: Final = 360.0
 SERIES_EVERY: Final = 10.0
 """Seconds between two writes of how often events were told again."""
 MOST_SERIES: Final = 2000
+COMPLAINT_SECONDS: Final = 60.0
 TRIES: Final = 5
 
 _OUTSIDE: Final = re.compile(r"[^a-z0-9.-]+|\.(?=[.-])|(?<=[.-])\.")
@@ -121,6 +122,8 @@ class Events:
         self._again: set[tuple[object, ...]] = set()
         self._tokens = float(limits.burst)
         self._filled = time.monotonic()
+        self._complained = -COMPLAINT_SECONDS
+        self._unwritten = 0
 
     def wants(self, reason: str, action: str = "") -> bool:
         """Whether such an event would be written: asked before work is put into it."""
@@ -216,14 +219,23 @@ class Events:
                 return str(made["metadata"]["name"])
             except ApiProblem as problem:
                 # Its namespace is going, or this account may not: neither gets better by trying again.
-                log.info("an event was not written: %s", problem)
+                self._complain(problem)
                 return None
             except (Unreachable, TimeoutError) as problem:
                 if attempt == TRIES - 1:
-                    log.info("an event was not written: %s", problem)
+                    self._complain(problem)
                     return None
                 await asyncio.sleep(backoff.next())
         return None
+
+    def _complain(self, problem: object) -> None:
+        """Once a minute: an account that may write no events would fill the log."""
+        now = time.monotonic()
+        self._unwritten += 1
+        if now - self._complained >= COMPLAINT_SECONDS:
+            log.warning("events were not written (%d): %s", self._unwritten, problem)
+            self._complained = now
+            self._unwritten = 0
 
     async def _write_series(self) -> None:
         while True:
@@ -253,7 +265,7 @@ class Events:
             # Events live for an hour: the next time makes a new one.
             self._series.pop(key, None)
             if not problem.missing:
-                log.info("a series of events was not written: %s", problem)
+                self._complain(problem)
         except (Unreachable, TimeoutError):
             self._again.add(key)
 

@@ -89,6 +89,8 @@ def set_up_logs(log_format: str, verbosity: int, time_format: str = "default") -
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(time_format) if log_format == "json" else TextFormatter(time_format))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    # Else Python writes them past the handler, and a collector of JSON lines stumbles.
+    logging.captureWarnings(True)
     logging.getLogger("thesmos").setLevel(logging.DEBUG if verbosity >= DEBUG_FROM else logging.INFO)
     # Everything else is told as before.
     quiet = logging.WARNING if verbosity < DECISIONS_FROM else logging.NOTSET

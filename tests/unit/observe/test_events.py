@@ -140,6 +140,16 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
     assert told.dropped == 0
 
 
+def test_an_account_that_may_not_write_events_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    told = Told()
+    told.api.fail_next = [ApiProblem(403, "Forbidden", "no events for you") for _ in range(20)]
+    for number in range(20):
+        told.events.emit("PolicyViolation", "Resource Passed", f"text {number}", POD)
+    asyncio.run(told.run())
+    assert told.dropped == 20
+    assert [record.getMessage() for record in caplog.records] == ["events were not written (1): no events for you"]
+
+
 def test_what_is_refused_is_dropped_and_may_be_told_again() -> None:
     told = Told()
     told.api.fail_next = [ApiProblem(403, "Forbidden", "the namespace is being terminated")]

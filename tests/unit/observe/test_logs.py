@@ -79,6 +79,7 @@ def test_verbosity(verbosity: int, decisions: int, others: int) -> None:
         assert logging.getLogger("thesmos.policies").getEffectiveLevel() == others
         assert logging.getLogger("aiohttp").getEffectiveLevel() == logging.WARNING
     finally:
+        logging.captureWarnings(False)
         root.handlers[:], root.level = before
         for name in ("thesmos", "thesmos.decisions"):
             logging.getLogger(name).setLevel(logging.NOTSET)
