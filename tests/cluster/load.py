@@ -1,9 +1,10 @@
-"""Load by hand: ``python -m tests.cluster.load admissions`` and ``python -m tests.cluster.load scan``.
+"""Load by hand: ``python -m tests.cluster.load admissions``, ``scan`` or ``replicas``.
 
 ``admissions`` sends creates, updates and deletes of a bounded number of objects through the real API server, past
 policies that audit them, and tells how reports, memory and etcd grow. ``scan`` starts Thesmos on a cluster that is full
-already, and tells how long it takes until it is ready and until every report is written. One control plane each, ended
-afterwards; the last line is ``ok`` or what did not hold.
+already, and tells how long it takes until it is ready and until every report is written. ``replicas`` puts two replicas
+on one address to the test while they are killed, ended, edited and given new certificates. One control plane each,
+ended afterwards; the last line is ``ok`` or what did not hold.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from runtime.k8s.errors import ApiProblem
 from runtime.k8s.resources import CLUSTER_POLICY, NAMESPACE
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.controlplane.build import build
+from tests.cluster.replicas import Fault, Load, Replicas, endure
 from tests.cluster.thesmos import Thesmos
 
 CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap")
@@ -240,7 +242,10 @@ def _status(pid: int, key: str) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.load", description=__doc__)
-    parser.add_argument("what", choices=("admissions", "scan"))
+    parser.add_argument("what", choices=("admissions", "scan", "replicas"))
+    parser.add_argument("--seconds", type=float, default=300.0, help="how long replicas are put to the test")
+    parser.add_argument("--rate", type=float, default=300.0, help="creates a second for replicas")
+    parser.add_argument("--edits", type=int, default=20, help="edits of a policy meanwhile")
     parser.add_argument("--admissions", type=int, default=100_000)
     parser.add_argument("--objects", type=int, help="at most at a time (1000), or to scan (5000)")
     parser.add_argument("--policies", type=int, help="20, or 500 to scan")
@@ -249,6 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--settle", type=float, default=15.0, help="seconds without a new report that end a scan")
     parser.add_argument("--flags", default="", help="more flags for thesmos, in one text")
     args = parser.parse_args(argv)
+    if args.what == "replicas":
+        return replicas(args)
     scanning = args.what == "scan"
     args.objects = args.objects or (5000 if scanning else 1000)
     args.policies = args.policies or (500 if scanning else 20)
@@ -266,6 +273,37 @@ def main(argv: Sequence[str] | None = None) -> int:
             thesmos.stop()
             print("\n".join(_last_warnings(thesmos.log)))
             plane.stop()
+    print("; ".join(wrong) or "ok")
+    return 1 if wrong else 0
+
+
+def replicas(args: argparse.Namespace) -> int:
+    """Two replicas on one address under load: two are killed, two are ended, certificates are renewed, a policy is
+    edited."""
+    seconds: float = args.seconds
+    faults: list[tuple[float, Fault]] = [
+        (seconds * (number + 0.7) / (args.edits + 1), "edit") for number in range(args.edits)
+    ]
+    faults += [(seconds * part, "kill") for part in (0.15, 0.6)]
+    faults += [(seconds * part, "term") for part in (0.35, 0.8)]
+    faults.append((seconds * 0.5, "renew"))
+    with tempfile.TemporaryDirectory(prefix="thesmos-load-") as name:
+        folder = Path(name)
+        (folder / "plane").mkdir()
+        plane = ControlPlane(build(), folder / "plane")
+        found = Replicas(plane, folder, *args.flags.split())
+        load = Load(plane, args.rate)
+        try:
+            plane.start()
+            found.start()
+            asyncio.run(endure(found, load, seconds, faults, lambda line: print(line, flush=True)))
+        finally:
+            found.stop()
+            plane.stop()
+        for member in found.members:
+            print("\n".join(_last_warnings(member.log)))
+    wrong = load.problems()
+    print(load.summary())
     print("; ".join(wrong) or "ok")
     return 1 if wrong else 0
 

@@ -23,11 +23,14 @@ READY_SECONDS: Final = 60.0
 class Thesmos:
     """One installation: start it, stop it politely, kill it, start it again on the same port."""
 
+    command: str = "serve"
+
     def __init__(self, plane: ControlPlane, folder: Path, *flags: str) -> None:
         self.plane = plane
         self.port = free_port()
         self.log = folder / "thesmos.log"
         self._ca = folder / "thesmos-ca.pem"
+        self.environment: dict[str, str] = {}
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -45,13 +48,12 @@ class Thesmos:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "-m", "runtime.cli.main", "serve", "--kubeconfig", str(self.plane.kubeconfig)]
+        command = [sys.executable, "-m", "runtime.cli.main", self.command, "--kubeconfig", str(self.plane.kubeconfig)]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--server-ip", f"127.0.0.1:{self.port}"]
         command += ["--ca-out", str(self._ca), *self._flags]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-            )
+            environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.environment}
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
         if wait:
             self.wait_ready()
 
