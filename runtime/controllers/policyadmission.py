@@ -1,8 +1,8 @@
 """Answers the admission of Thesmos' own kinds: what is wrong is refused with the compiler's own diagnostic, and so is a
 policy whose work this installation has no permission for.
 
-The webhook mounts :meth:`PolicyAdmission.checks`; the configurations that lead there are those of ``ownwebhooks``. It is
-the compiler that the policy controller runs, not a second checker, so that an accepted policy is one that can be loaded.
+The webhook mounts :meth:`PolicyAdmission.checks`; the configurations that lead there are those of ``ownwebhooks``. The
+compiler is that of the policy controller, not a second checker, so that an accepted policy is one that can be loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runtime.cleanup import ttl_problem
 from runtime.config import Settings
 from runtime.controllers.compilation import Compiled, compile_text, object_text, origin_of, updated
 from runtime.controllers.ownwebhooks import CLEANUP_PATH, EXCEPTION_PATH, GLOBAL_CONTEXT_PATH, POLICY_PATH, TTL_PATH
-from runtime.controllers.permissions import Rights, needs_by_account, refusal, sentence, unserved
+from runtime.controllers.permissions import Rights, refusal, sentence, unserved, working_needs
 from runtime.decision import Decision
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -130,19 +130,13 @@ class PolicyAdmission:
                     discovery = await self._discovery(True)
                     unknown = [u for p in policies for u in unserved(p, discovery)]
                 warnings += (f"{at}: the cluster does not serve the kind {kind}" for kind, at in unknown)
-                strict = []
-                for part, needs in needs_by_account(policies, discovery):
-                    user = self._settings.names.user_of(part)
-                    for lack in await self._rights.lacking(needs, user):
-                        if lack.need.strict:
-                            strict.append((user, lack))
-                        else:
-                            warnings.append(sentence(user, lack))
+                lacks = await self._rights.lacking(n for p in policies for n in working_needs(p, discovery))
         except (ApiProblem, Unreachable, TimeoutError) as problem:
             # Whoever stores the policy is told; the status will tell of it once the API server answers.
             warnings.append(f"whether the rules may do their work was not tested: {problem or 'no answer in time'}")
             return ""
-        return refusal(strict)
+        warnings += (sentence(lack) for lack in lacks if not lack.need.strict)
+        return refusal([lack for lack in lacks if lack.need.strict])
 
 
 async def _time_to_live(request: Request) -> Decision:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 from runtime.config import MANAGED_BY, MAXIMUM_TIMEOUT, Names, Settings
 from runtime.controllers.clusterconfig import NAMESPACE_LABEL, Webhooks
+from runtime.controllers.ownwebhooks import own_names, own_webhooks
 from runtime.controllers.webhookrules import DEFAULT_OPERATIONS, EVERYWHERE, Verb, WatchedRule, asked_by, webhook_rules
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.discovery import Discovery
@@ -28,9 +29,6 @@ __all__ = ["Configurations", "WatchedPolicy", "WatchedRule", "WebhookConfigContr
 log = logging.getLogger("thesmos.webhooks")
 
 MOST_MENDS: Final = 20
-
-POLICY_RESOURCES: Final = ("clusterpolicies", "policies")
-EXCEPTION_RESOURCES: Final = ("policyexceptions",)
 
 _REPORT_GROUPS: Final = ("openreports.io", "reports.kyverno.io", "wgpolicyk8s.io")
 _OWN_GROUPS: Final = frozenset(["*", "kyverno.io", *_REPORT_GROUPS])
@@ -114,28 +112,12 @@ def build(
     return Configurations(objects["validate"], objects["mutate"], tuple(sorted(unknown)))
 
 
-def policy_configuration(settings: Settings, ca: bytes) -> Object:
-    """The configuration by which the API server asks about policies themselves."""
-    rule = {
-        "apiGroups": ["kyverno.io"],
-        "apiVersions": ["*"],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [*POLICY_RESOURCES, *EXCEPTION_RESOURCES],
-        "scope": "*",
-    }
-    webhook = {
-        "name": settings.names.webhook("validate-policy"),
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": client_config("/policyvalidate", settings, ca),
-        "failurePolicy": "Fail",
-        "matchPolicy": "Equivalent",
-        "namespaceSelector": {},
-        "objectSelector": {},
-        "rules": [rule],
-        "sideEffects": "None",
-        "timeoutSeconds": settings.timeout,
-    }
-    return _object("ValidatingWebhookConfiguration", settings.names.policy_validating, [webhook], Frame(settings, ca))
+def own_configurations(frame: Frame) -> list[tuple[Resource, Object]]:
+    """The configurations by which the API server asks about Thesmos' own kinds."""
+    return [
+        (resource, _object(resource.kind, name, webhooks, frame))
+        for resource, name, webhooks in own_webhooks(frame.settings, frame.client_config)
+    ]
 
 
 def verify_configuration(frame: Frame) -> Object:
@@ -337,7 +319,8 @@ class WebhookConfigController:
     async def ensure(self, wanted: Configurations, ca: bytes) -> None:
         """Creates or replaces; writes nothing when all is as it should be. Raises the errors of the client."""
         if not self._settings.shadow:
-            await self.bring(VALIDATING_WEBHOOKS, policy_configuration(self._settings, ca))
+            for resource, own in own_configurations(Frame(self._settings, ca)):
+                await self.bring(resource, own)
         await self.bring(MUTATING_WEBHOOKS, verify_configuration(Frame(self._settings, ca)))
         once = not self._settings.auto_update_webhooks
         await self.bring(VALIDATING_WEBHOOKS, wanted.validating, once=once)
@@ -348,7 +331,8 @@ class WebhookConfigController:
         names = self._settings.names
         await self._client.delete(MUTATING_WEBHOOKS, names.resource_mutating)
         await self._client.delete(VALIDATING_WEBHOOKS, names.resource_validating)
-        await self._client.delete(VALIDATING_WEBHOOKS, names.policy_validating)
+        for resource, name in own_names(self._settings):
+            await self._client.delete(resource, name)
         await self._client.delete(MUTATING_WEBHOOKS, names.verifying)
 
     async def bring(self, resource: Resource, wanted: Object, *, once: bool = False) -> None:

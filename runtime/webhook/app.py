@@ -32,7 +32,7 @@ log = logging.getLogger("thesmos.webhook")
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 PolicyCheck: TypeAlias = Callable[[bytes], Awaitable[Answer]]
-"""Answers the admission of a policy itself (``runtime.controllers.policyadmission``)."""
+"""Answers the admission of one of our own objects (``runtime.controllers.policyadmission``)."""
 
 SCOPES: Final = ("fail", "ignore")
 VALIDATING: Final = "ValidatingWebhookConfiguration"
@@ -44,13 +44,12 @@ def build_app(
     live: Live,
     settings: Settings,
     metrics: Metrics,
-    policy_check: PolicyCheck | None = None,
     events: PolicyEvents | None = None,
     checks: Mapping[str, PolicyCheck] | None = None,
     tracing: Tracing | None = None,
 ) -> web.Application:
-    """The application. ``policy_check`` adds ``/policyvalidate``, and ``events`` is who tells of decisions: both only a
-    cluster needs. ``tracing`` makes spans, where it is on."""
+    """The application. ``checks`` answer other paths than those of resources, and ``events`` is who tells of decisions:
+    both only a cluster needs. ``tracing`` makes spans, where it is on."""
     middlewares = [_counting(metrics), _closing(live)]
     if tracing is not None:
         middlewares.insert(0, tracing.middleware())
@@ -64,8 +63,6 @@ def build_app(
         app.router.add_post(path + "/{scope:fail|ignore}", handler)
         app.router.add_post(path + "/{scope:fail|ignore}/finegrained/{policy}", handler)
         app.router.add_post(path + "/{scope:fail|ignore}/finegrained/{namespace}/{policy}", handler)
-    if policy_check is not None:
-        app.router.add_post("/policyvalidate", _policy_handler(policy_check, settings, metrics))
     for path, check in (checks or {}).items():
         app.router.add_post(path, _policy_handler(check, settings, metrics, path.strip("/")))
     add_service_routes(app, live, metrics)
@@ -136,9 +133,7 @@ def _admission_handler(live: Live, what: What, settings: Settings, metrics: Metr
     return handle
 
 
-def _policy_handler(
-    check: PolicyCheck, settings: Settings, metrics: Metrics, webhook: str = "policyvalidate"
-) -> Handler:
+def _policy_handler(check: PolicyCheck, settings: Settings, metrics: Metrics, webhook: str) -> Handler:
     async def handle(http: web.Request) -> web.StreamResponse:
         started = time.monotonic()
         body = await _body(http, settings)

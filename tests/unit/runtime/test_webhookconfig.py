@@ -16,7 +16,7 @@ from runtime.controllers.webhookconfig import (
     WatchedPolicy,
     WebhookConfigController,
     build,
-    policy_configuration,
+    own_configurations,
     verify_configuration,
 )
 from runtime.controllers.webhookrules import WatchedRule
@@ -214,8 +214,8 @@ def test_the_controller_writes_only_what_differs() -> None:
         controller = WebhookConfigController(api, Settings())
         one = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA")
         await controller.ensure(one, b"CA")
-        assert len(api.objects[VALIDATING_WEBHOOKS.plural]) == 2
-        assert len(api.objects[MUTATING_WEBHOOKS.plural]) == 2
+        assert len(api.objects[VALIDATING_WEBHOOKS.plural]) == 6
+        assert len(api.objects[MUTATING_WEBHOOKS.plural]) == 3
         api.calls.clear()
         await controller.ensure(one, b"CA")
         assert {verb for verb, _, _ in api.calls} == {"get"}
@@ -239,9 +239,18 @@ def test_the_controller_writes_only_what_differs() -> None:
 
 
 def test_policies_are_asked_about_before_they_are_stored() -> None:
-    (webhook,) = policy_configuration(Settings(), b"CA")["webhooks"]
+    found = {o["metadata"]["name"]: o["webhooks"] for _, o in own_configurations(Frame(Settings(), b"CA"))}
+    (webhook,) = found["kyverno-policy-validating-webhook-cfg"]
     assert webhook["name"] == "validate-policy.kyverno.svc"
     assert webhook["rules"][0]["operations"] == ["CREATE", "UPDATE"]
+    assert found["kyverno-policy-mutating-webhook-cfg"] == []
+    resources = {name: w["rules"][0]["resources"] for name, webhooks in found.items() for w in webhooks}
+    assert resources["kyverno-exception-validating-webhook-cfg"] == ["policyexceptions"]
+    assert resources["kyverno-global-context-validating-webhook-cfg"] == ["globalcontextentries"]
+    assert resources["kyverno-cleanup-validating-webhook-cfg"] == ["cleanuppolicies", "clustercleanuppolicies"]
+    (warner,) = found["kyverno-ttl-validating-webhook-cfg"]
+    assert (warner["failurePolicy"], warner["rules"][0]["resources"]) == ("Ignore", ["*"])
+    assert warner["objectSelector"]["matchExpressions"][0]["key"] == "cleanup.kyverno.io/ttl"
 
 
 def test_what_the_config_map_says_of_webhooks() -> None:
