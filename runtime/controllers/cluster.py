@@ -194,6 +194,7 @@ class _Cluster:
             stopping = asyncio.create_task(stop.wait())
             done, _ = await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             await self._end([t for t in tasks if t.get_name() in ("leases", "follow")])
+            await self._events.flush(1.0)
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)

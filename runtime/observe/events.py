@@ -8,6 +8,7 @@ many are written, and what is told again becomes a series of the first instead o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 import time
@@ -207,6 +208,13 @@ class Events:
                 self._metrics.count("kyverno_events_dropped_total")
             elif series is not None:
                 series.name = name
+            self._queue.task_done()
+
+    async def flush(self, seconds: float) -> None:
+        """Waits until all that was told is written, at most so long: this process is about to end."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._queue.join()
 
     async def _create(self, event: Event) -> str | None:
         """The name under which it was written. An API server that is away is waited for, for a while."""

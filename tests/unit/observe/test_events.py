@@ -182,3 +182,21 @@ def test_notes_are_cut_to_the_bytes_that_the_api_server_takes() -> None:
     note = told.written[0]["note"]
     assert note.endswith("ü...")
     assert len(note.encode()) <= 1024
+
+
+def test_what_was_told_is_written_before_the_end() -> None:
+    told = Told()
+
+    async def main(seconds: float) -> None:
+        writing = asyncio.create_task(told.events.run())
+        for number in range(5):
+            told.events.emit("PolicyViolation", "Resource Passed", f"text {number}", POD)
+        await told.events.flush(seconds)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+    asyncio.run(main(1.0))
+    assert len(told.written) == 5
+    told.api.fail_next = [Unreachable("nobody there")] * 10
+    asyncio.run(main(0.05))
+    assert len(told.written) == 5
