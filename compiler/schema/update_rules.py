@@ -1,8 +1,9 @@
 """What may change of a policy with generate rules that is in force (semantics §18): called with the policy as it was
 and as it is to be, by ``thesmos lint --against`` and by whoever accepts an update.
 
-As in Kyverno the target and its data may change, with a warning where old objects are then left behind (T1412); rules
-may come and go; anything else of a generate rule is refused (T1411), its match when some rule keeps objects in step.
+As in Kyverno the target and its data may change, with a warning where old objects are then left behind (T1412), and
+with the target the rest of the rule; rules may come and go; anything else of a generate rule is refused (T1411), its
+match when some rule keeps objects in step.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def check_update(old: Policy, new: Policy, reporter: Reporter) -> None:
     fewer = len(before) > len(after)
     odd = [r for key, r in rests.items() if key not in known] if fewer else []
     gone = [r for key, r in known.items() if key not in rests] if not fewer else []
+    named = {r.name: r for r in before}
+    moved = {r.name for r in after if r.name in named and _target(named[r.name]) != _target(r)}
     changed: list[Rule | None] = [*odd] or [_closest(r, after) for r in gone]
+    changed = [r for r in changed if r is None or r.name not in moved]
     for rule in changed:
         reporter.error(
             "T1411",
@@ -44,7 +48,7 @@ def check_update(old: Policy, new: Policy, reporter: Reporter) -> None:
     if changed:
         return
     for key, rule in rests.items():
-        earlier = known.get(key)
+        earlier = named[rule.name] if rule.name in moved else known.get(key)
         if earlier is not None and _target(earlier) != _target(rule):
             reporter.warning(
                 "T1412",
