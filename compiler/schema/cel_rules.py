@@ -39,7 +39,7 @@ def check_rule(doc: Document, rule: dict[str, Json], at: str, reporter: Reporter
             reporter.error(
                 "T1247",
                 doc.spans.key_span(at + "/celPreconditions"),
-                "celPreconditions are for rules with validate.cel only",
+                "celPrecondition can only be used with validate.cel",
                 "preconditions",
             )
         check_conditions(doc, conditions, at + "/celPreconditions", reporter)

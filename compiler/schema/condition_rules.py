@@ -120,14 +120,18 @@ def _condition(doc: Document, condition: Json, at: str, reporter: Reporter) -> N
         reporter.error(
             "T0312",
             spans.span(at + "/operator"),
-            f'"{shown}" is no operator',
+            f'entered value of `operator` is invalid: "{shown}"',
             "one of " + ", ".join(OPERATORS),
             f'did you mean "{close[0]}"?' if close else "",
         )
         return
     if newer := DEPRECATED.get(operator):
         reporter.warning(
-            "T0501", spans.span(at + "/operator"), f"the operator {operator} is deprecated", "", f"use {newer}"
+            "T0501",
+            spans.span(at + "/operator"),
+            f"Operator {operator} has been deprecated and will be removed soon. Use {newer} instead",
+            "",
+            f"use {newer}",
         )
     key = condition.get("key")
     if type(key) is str and key.replace(" ", "") == "{{request.operation}}":

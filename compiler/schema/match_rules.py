@@ -155,7 +155,7 @@ class _Checker:
                     reporter.error(
                         "T0308",
                         spans.key_span(f"{at}/{field}"),
-                        f"{field} in {name} need a user, whom background scans do not have",
+                        f"invalid variable used: {field} in {name} need a user, whom background scans do not have",
                         "",
                         "set spec.background: false, so that the policy looks at requests only",
                     )

@@ -302,7 +302,7 @@ def _user_variables(doc: Document, rule: dict[str, Json], at: str, report: Calla
                 report(
                     "T0308",
                     span,
-                    f"{m.group()} is not known in background scans",
+                    f"variable {{{{{m.group()}}}}} is not allowed: it is not known in background scans",
                     "",
                     "set spec.background: false, so that the policy looks at requests only",
                 )

@@ -276,7 +276,7 @@ class _Checker:
                     self._warn(
                         "schema",
                         at,
-                        f"the schema of {short(of.name)} has no field '{name}'",
+                        f"undefined field '{name}'; the schema of {short(of.name)} has none of that name",
                         help=nearest(name, fields),
                     )
             case _ if not is_dyn(of):
