@@ -8,6 +8,7 @@ compiler is that of the policy controller, not a second checker, so that an acce
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from runtime.controllers.permissions import Rights, refusal, sentence, unserved,
 from runtime.decision import Decision
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
+from runtime.observe.logs import fields
 from runtime.request import Request, RequestError
 from runtime.webhook.admission import Answer, parse, respond
 from runtime.webhook.admission import refusal as no_review
@@ -26,6 +28,8 @@ from vm.intrinsics.wildcard import match as wildcard
 
 if TYPE_CHECKING:
     from compiler.schema.model import Policy
+
+log = logging.getLogger("thesmos.policies")
 
 GROUP: Final = "kyverno.io"
 KINDS: Final = (
@@ -153,6 +157,14 @@ async def _answer(body: bytes, decide: Callable[[Request], Awaitable[Decision]])
     except RequestError as error:
         return no_review(400, str(error))
     decision = await decide(request)
+    if not decision.allowed:
+        log.info(
+            "policy refused",
+            extra=fields(
+                verdict="deny", operation=request.operation, kind=request.kind, namespace=request.namespace,
+                name=request.name, user=request.username, message=decision.message.strip().partition("\n")[0],
+            ),
+        )  # fmt: skip
     return Answer(
         200,
         respond(request.uid, decision),
