@@ -16,11 +16,15 @@ from tests.cluster.controlplane.build import Assets
 from tests.cluster.thesmos import Thesmos
 
 REPOSITORY: Final = Path(__file__).resolve().parents[3]
+SCRIPTS: Final = Path(__file__).resolve().parent / "scripts"
+"""Our own forms of scripts that the data describes and leaves out; cases call them by name in their own folder."""
 
 MORE_CONTROLLERS: Final = (
     *("job-controller", "cronjob-controller", "daemonset-controller", "statefulset-controller"),
     *("replicationcontroller-controller", "resourcequota-controller"),
 )
+
+SCRIPTS: Final = Path(__file__).resolve().parent / "scripts"
 
 CASE_SECONDS: Final = 240.0
 
@@ -91,6 +95,7 @@ class Site:
         """Brings it up with Thesmos under its own service account, and copies the suites: cases write beside their
         files."""
         shutil.copytree(root() / "chainsaw", self._suites)
+        self._put_scripts()
         self.plane.start()
         self._kubectl("apply", "-k", str(REPOSITORY / "deploy"))
         self._kubectl("delete", "deployment,poddisruptionbudget", "--all", "-n", "kyverno")
@@ -110,6 +115,7 @@ class Site:
 
     def run(self, case: ClusterCase) -> Result:
         """Runs one case, and tidies up after one that failed."""
+        self._lay_scripts(self._suites / case.path)
         command = [self._chainsaw, "test", "--no-color", "--parallel", "1", "--test-dir", str(self._suites / case.path)]
         for name, limit in (("apply", 10), ("assert", self._seconds), ("error", self._seconds), ("exec", 30)):
             command += [f"--{name}-timeout", f"{limit}s"]
@@ -142,6 +148,20 @@ class Site:
             passed, output = False, f"{output}\nthesmos has ended:\n{self.thesmos.tail()}"
             self.thesmos.start()
         return Result(case, passed, seconds, output)
+
+    def _put_scripts(self) -> None:
+        for test in self._suites.rglob("chainsaw-test.yaml"):
+            text = test.read_text(encoding="utf-8")
+            for script in SCRIPTS.iterdir():
+                if f"./{script.name}" in text and not (test.parent / script.name).exists():
+                    shutil.copy(script, test.parent)
+
+    def _lay_scripts(self, folder: Path) -> None:
+        """Puts the scripts beside a case that it calls and that are not part of the data."""
+        text = (folder / "chainsaw-test.yaml").read_text(encoding="utf-8")
+        for script in SCRIPTS.glob("*.sh"):
+            if f"./{script.name}" in text and not (folder / script.name).exists():
+                shutil.copy(script, folder / script.name)
 
     def _tidy(self) -> None:
         self.plane.kubectl("delete", LEFT, "--all", "--all-namespaces", "--wait=false")
