@@ -17,6 +17,7 @@ from runtime.engine import ERROR, SKIP, RuleResult
 from runtime.host import SOURCES, ask
 from runtime.request import Request, split_api_version
 from vm.host import HostCall
+from vm.intrinsics.text import json_text
 from vm.values import Err, Value
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
@@ -241,7 +242,17 @@ def _labelled(made: Made, result: RuleResult, request: Request) -> dict[str, Any
         LABELS + "trigger-namespace": str(about.get("namespace") or (request.namespace if request.subresource else "")),
         LABELS + "trigger-uid": str(about.get("uid") or ""),
     }
-    kept = {k: v for k, v in (labels or {}).items() if k != CLONE_SOURCE}
+    kept = {k: v for k, v in _texts(labels or {}).items() if k != CLONE_SOURCE}
     if made.source is not None:
         put |= source_labels(made.source)
-    return {**made.object, "metadata": {**metadata, "labels": {**kept, **put}}}
+    metadata = {**metadata, "labels": {**kept, **put}}
+    if type(metadata.get("annotations")) is dict:
+        metadata["annotations"] = _texts(metadata["annotations"])
+    return {**made.object, "metadata": metadata}
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Labels or annotations as the API server takes them: a variable may have put a number there (``elementIndex``)."""
+    return {
+        key: value if type(value) is str else json_text(value) for key, value in values.items() if value is not None
+    }

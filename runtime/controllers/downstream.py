@@ -46,7 +46,7 @@ class Downstream:
         self._client = client
         self._discovery = discovery
         self._in_step: OrderedDict[Place, tuple[str, int]] = OrderedDict()
-        self._marked: OrderedDict[str, None] = OrderedDict()
+        self._unmarked: OrderedDict[str, None] = OrderedDict()
 
     async def resource(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind. Raises :class:`CannotGenerate`."""
@@ -160,43 +160,49 @@ class Downstream:
         """Takes the labels off by which an object belongs to a rule: from now on it is whoever's it may concern."""
         await self._relabel(obj, lambda labels: {k: v for k, v in labels.items() if not _is_own(k)})
 
-    async def mark_source(self, source: Object) -> None:
-        """Puts the label on a source by which its changes are noticed. One that may not be written is let be, since
-        its copies are good all the same."""
+    async def mark_source(self, source: Object) -> bool:
+        """Puts the label on a source by which its changes are noticed; false when it has changed since it was read, so
+        that a change may have been missed. One that may not be written is let be: its copies are good all the same."""
         uid = str(source["metadata"].get("uid") or "")
-        if CLONE_SOURCE in (source["metadata"].get("labels") or {}) or uid in self._marked:
-            return
+        if CLONE_SOURCE in (source["metadata"].get("labels") or {}):
+            return True
         try:
-            await self._relabel(source, lambda labels: {**labels, CLONE_SOURCE: ""})
+            same = await self._relabel(source, lambda labels: {**labels, CLONE_SOURCE: ""})
         except ApiProblem as problem:
-            log.warning("the source %s is not marked, its changes will be missed: %s", _said(source), problem)
-            return
-        self._marked[uid] = None
-        if len(self._marked) > REMEMBERED:
-            self._marked.popitem(last=False)
+            if uid not in self._unmarked:
+                log.warning("the source %s is not marked, its changes will be missed: %s", _said(source), problem)
+            self._unmarked[uid] = None
+            if len(self._unmarked) > REMEMBERED:
+                self._unmarked.popitem(last=False)
+            return True
+        return same
 
-    async def _relabel(self, obj: Object, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    async def _relabel(self, obj: Object, change: Callable[[dict[str, str]], dict[str, str]]) -> bool:
+        """Whether the object was as it is given, but for the labels."""
         resource = await self.resource(obj["apiVersion"], obj["kind"])
         metadata = obj["metadata"]
         for _ in range(TRIES):
             # By update: roles of generate rules give that verb, and not that for patches.
             live = await self._get(resource, metadata["name"], metadata.get("namespace") or "")
             if live is None or live["metadata"].get("uid") != metadata.get("uid"):
-                return
+                return False
             labels = live["metadata"].get("labels") or {}
             wanted = change(labels)
+            same = _version(live) == _version(obj)
             if wanted == labels:
-                return
+                return same
             try:
                 await self._client.replace(
                     resource,
                     {**live, "metadata": {**live["metadata"], "labels": wanted}},
                     metadata.get("namespace") or "",
                 )
-                return
             except ApiProblem as problem:
                 if not problem.conflict:
                     raise
+            else:
+                return same
+        return False
 
     async def _get(self, resource: Resource, name: str, namespace: str) -> Object | None:
         try:

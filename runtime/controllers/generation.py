@@ -50,6 +50,8 @@ OTHER: Final = "the request that set off the rule has not made the object that i
 YOUNG_SECONDS: Final = 5.0
 """A policy that is not known may be so new that its watch has not told of it, for as long as its request is young."""
 OF_USERS: Final = (b"request.userInfo", b"request.roles", b"request.clusterRoles", b"serviceAccountName")
+READS: Final = 3
+"""How often sources are read that change while they are marked."""
 PREFETCHED: Final = 1000
 LISTED: Final = 100
 """Triggers that one list is asked about: their uids make 4 kB of the URL."""
@@ -331,14 +333,19 @@ class _Task:
     async def _prefetch(self, uids: Sequence[str]) -> None:
         """What was made because of these triggers, in a list for each hundred instead of a request for each."""
         for at in range(0, min(len(uids), PREFETCHED), LISTED):
-            labels = {**self._rule.labels, LABELS + "trigger-uid": tuple(uids[at : at + LISTED])}
+            some = tuple(uids[at : at + LISTED])
+            labels: dict[str, str | tuple[str, ...]] = {**self._rule.labels, LABELS + "trigger-uid": some}
             async for obj in self._downstream.find(self._rule.kinds, labels, metadata=False):
                 self._known[place_of(obj)] = obj
 
     async def _make(self, request: Request, cause: Cause) -> list[str]:
         """Evaluates the rule and brings the cluster to what it says."""
         rule = self._rule
-        result, generation = await self._owner.evaluate(rule, request, self._ask)
+        for _ in range(READS):
+            result, generation = await self._owner.evaluate(rule, request, self._ask)
+            if not rule.sync or generation is None or await self._marked(generation):
+                break
+            self._sources.clear()
         if result is None or result.status == SKIP:
             return []
         if result.status == ERROR or generation is None:
@@ -363,8 +370,6 @@ class _Task:
                     fresh=cause == Cause("trigger", "CREATE") and not self._work.retries,
                     live=self._known.pop(place_of(made.object), None),
                 )
-                if rule.sync and made.source is not None:
-                    await self._downstream.mark_source(made.source)
             except CannotGenerate as problem:
                 problems.append(str(problem))
             except ApiProblem as problem:
@@ -383,6 +388,11 @@ class _Task:
         if rule.sync and cause.operation != "CREATE":
             await self._leave_behind(reference(request.resource), stays, cause)
         return self._failed("; ".join(problems), request) if problems else []
+
+    async def _marked(self, generation: Made) -> bool:
+        """Marks the sources before they are copied: whether they are still as they were read."""
+        sources = {str(made.source["metadata"].get("uid")): made.source for made in generation.made if made.source}
+        return all([await self._downstream.mark_source(source) for source in sources.values()])
 
     async def _leave_behind(self, trigger: Mapping[str, Any], stays: set[Place], cause: Cause) -> None:
         """What the rule made because of a trigger and does not ask for any more. A trigger that has changed takes it

@@ -183,8 +183,9 @@ def test_labels_come_off_and_sources_are_marked_once() -> None:
         made = downstream(api)
         await made.let_go(obj)
         assert api.objects["configmaps"]["tenant", "made"]["metadata"]["labels"] == {"own": "x"}
-        await made.mark_source(obj)
-        await made.mark_source(obj)
+        assert not await made.mark_source(obj)
+        marked = api.objects["configmaps"]["tenant", "made"]
+        assert await made.mark_source(marked)
         assert api.objects["configmaps"]["tenant", "made"]["metadata"]["labels"] == {"own": "x", CLONE_SOURCE: ""}
         assert [verb for verb, *_ in api.calls].count("replace") == 2
         assert "patch" not in [verb for verb, *_ in api.calls]

@@ -373,6 +373,46 @@ def test_copies_follow_their_source() -> None:
     run(scenario)
 
 
+def test_a_source_that_changes_while_it_is_copied_is_copied_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.policy(CLONE)
+        bench.api.put(SECRET, secret())
+        await bench.create(namespace())
+        read, count = bench.api.get, 0
+
+        async def changing(resource: Resource, name: str, namespace: str = "") -> Object:
+            nonlocal count
+            found = await read(resource, name, namespace)
+            if resource is SECRET and namespace == "default":
+                count += 1
+                if count == 1:
+                    # Nobody is told of this one: the source is not marked yet.
+                    bench.api.put(SECRET, secret("y"))
+            return found
+
+        bench.api.get = changing  # type: ignore[method-assign]
+        assert await bench.work() == ["done"]
+        made = bench.find("Secret", "pull", "one")
+        assert made is not None
+        assert made["data"] == {"token": "y"}
+
+    run(scenario)
+
+
+def test_labels_of_what_is_made_are_texts() -> None:
+    async def scenario(bench: Bench) -> None:
+        labels = 'metadata: {labels: {count: "{{ `2` }}"}, annotations: {is: "{{ `true` }}"}}, data: {of:'
+        await bench.policy(DATA.replace("data: {of:", labels))
+        await bench.create(namespace(team="a"))
+        assert await bench.work() == ["done"]
+        made = bench.find("ConfigMap", "settings", "one")
+        assert made is not None
+        assert made["metadata"]["labels"]["count"] == "2"
+        assert made["metadata"]["annotations"] == {"is": "true"}
+
+    run(scenario)
+
+
 def test_a_missing_source_is_told_of() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.policy(CLONE)
