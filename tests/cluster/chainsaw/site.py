@@ -24,8 +24,6 @@ MORE_CONTROLLERS: Final = (
     *("replicationcontroller-controller", "resourcequota-controller"),
 )
 
-SCRIPTS: Final = Path(__file__).resolve().parent / "scripts"
-
 CASE_SECONDS: Final = 240.0
 
 LEFT: Final = (
@@ -115,7 +113,6 @@ class Site:
 
     def run(self, case: ClusterCase) -> Result:
         """Runs one case, and tidies up after one that failed."""
-        self._lay_scripts(self._suites / case.path)
         command = [self._chainsaw, "test", "--no-color", "--parallel", "1", "--test-dir", str(self._suites / case.path)]
         for name, limit in (("apply", 10), ("assert", self._seconds), ("error", self._seconds), ("exec", 30)):
             command += [f"--{name}-timeout", f"{limit}s"]
@@ -155,13 +152,6 @@ class Site:
             for script in SCRIPTS.iterdir():
                 if f"./{script.name}" in text and not (test.parent / script.name).exists():
                     shutil.copy(script, test.parent)
-
-    def _lay_scripts(self, folder: Path) -> None:
-        """Puts the scripts beside a case that it calls and that are not part of the data."""
-        text = (folder / "chainsaw-test.yaml").read_text(encoding="utf-8")
-        for script in SCRIPTS.glob("*.sh"):
-            if f"./{script.name}" in text and not (folder / script.name).exists():
-                shutil.copy(script, folder / script.name)
 
     def _tidy(self) -> None:
         self.plane.kubectl("delete", LEFT, "--all", "--all-namespaces", "--wait=false")
