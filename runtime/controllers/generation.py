@@ -44,6 +44,9 @@ AT_ONCE: Final = 10
 """Triggers of one update request that are worked on at once."""
 SETTLING_SECONDS: Final = 30.0
 """How long other webhooks may hold up a request after we have answered; what is not stored by then never will be."""
+FIRST_LOOK: Final = 0.05
+LONGEST_LOOK: Final = 5.0
+"""Seconds between looks at an object that is not stored yet."""
 SETTLING_OTHER: Final = 3.0
 """The same where an object of that name is there already."""
 OTHER: Final = "the request that set off the rule has not made the object that is there"
@@ -172,7 +175,7 @@ class Generation:
             state = await persisted(self._installation.client, asked)
             if state.waits:
                 if work.age < (SETTLING_OTHER if state.other else SETTLING_SECONDS):
-                    return later(min(1.0, max(0.05, work.age / 2)))
+                    return later(min(LONGEST_LOOK, max(FIRST_LOOK, work.age / 2)))
                 if state.other:
                     return Outcome("refused", OTHER)
                 state = replace(state, waits=False)

@@ -52,7 +52,8 @@ KEPT_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class UpdateRequest:
-    """One piece of work. ``retries`` counts its failures so far, ``age`` is in seconds."""
+    """One piece of work. ``retries`` counts its failures so far; ``age`` is how many seconds this process knows of
+    it: by its own clock, since that of the API server may show another time."""
 
     name: str
     spec: Mapping[str, Any]
@@ -99,7 +100,7 @@ class _Item:
     policy: str
     version: str
     retries: int
-    born: float
+    seen: float
     spec: bytes | None
     due: float = 0.0
     running: bool = False
@@ -273,7 +274,7 @@ class UpdateRequests:
                 obj["policy"],
                 obj["metadata"]["resourceVersion"],
                 obj["retries"],
-                obj["born"],
+                self._clock(),
                 obj["spec"],
             )
         self._wake.set()
@@ -337,7 +338,7 @@ class UpdateRequests:
                     return
                 raise
             spec = orjson.dumps(found.get("spec") or {})
-        request = UpdateRequest(item.name, orjson.loads(spec), item.retries, max(0.0, time.time() - item.born))
+        request = UpdateRequest(item.name, orjson.loads(spec), item.retries, self._clock() - item.seen)
         outcome = await self.processors[item.kind](request)
         self._metrics.count("kyverno_controller_reconcile_total", CONTROLLER)
         if outcome.state == "later":
@@ -395,7 +396,6 @@ def _slim(obj: Object) -> Object:
         "kind_of_work": str(spec.get("requestType") or "generate"),
         "policy": str(spec.get("policy") or ""),
         "retries": retries if type(retries) is int else 0,
-        "born": _seconds(str(metadata.get("creationTimestamp") or "")),
         "spec": encoded if len(encoded) <= KEPT_BYTES else None,
     }
 
@@ -407,15 +407,6 @@ def group_of(spec: Mapping[str, Any]) -> str:
     if not triggers:
         return str((spec.get("resource") or {}).get("uid") or "")
     return triggers.pop() if len(triggers) == 1 else ""
-
-
-def _seconds(text: str) -> float:
-    from datetime import datetime
-
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return time.time()
 
 
 def _said(problem: BaseException) -> str:
