@@ -8,7 +8,8 @@ compiler's own diagnostics, caret included, then point into that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,9 @@ _PLAIN: Final = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./-])?")
 _WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"])
 _HIDDEN_METADATA: Final = ("managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+RECENT: Final = 16
+"""Outcomes of the compiler that are kept for whoever asks for the same again."""
 
 
 class CompileProblem(Exception):
@@ -40,11 +44,35 @@ class Compiled:
     warnings: tuple[str, ...] = ()
 
 
+_lock: Final = threading.Lock()
+_recent: Final[dict[tuple[Any, ...], tuple[Compiled, tuple[Mapping[str, Any], ...]]]] = {}
+
+
 def compile_text(
     text: str, origin: str, *, cel_strict: bool = False, quirks: str = "", crds: Iterable[Mapping[str, Any]] = ()
 ) -> Compiled:
     """Compiles every policy of a YAML text. Never raises for what the text holds. Of ``crds`` those count whose kind
-    the text names."""
+    the text names.
+
+    The last few outcomes are kept: the webhook compiles a policy to judge it, and a moment later the controller the
+    same text to make it live.
+    """
+    named = tuple(crd for crd in crds if kind_of_crd(crd) in text)
+    key = (text, origin, cel_strict, quirks, *map(id, named))
+    with _lock:
+        kept = _recent.get(key)
+    if kept is not None:
+        return kept[0]
+    compiled = _compile(text, origin, cel_strict, quirks, named)
+    with _lock:
+        # The definitions too, lest another comes to have the identity of one of these.
+        _recent[key] = compiled, named
+        while len(_recent) > RECENT:
+            del _recent[next(iter(_recent))]
+    return compiled
+
+
+def _compile(text: str, origin: str, cel_strict: bool, quirks: str, crds: Sequence[Mapping[str, Any]]) -> Compiled:
     from compiler import Options, compile_policies
     from compiler.diagnostics import Reporter, render
     from compiler.source import load_documents
@@ -53,8 +81,7 @@ def compile_text(
     documents = load_documents(text, origin, reporter)
     if reporter.failed:
         return _failed(reporter.diagnostics, text)
-    named = tuple(dict(crd) for crd in crds if kind_of_crd(crd) in text)
-    options = Options(cel_strict=cel_strict, quirks=quirks, crds=named)
+    options = Options(cel_strict=cel_strict, quirks=quirks, crds=tuple(dict(crd) for crd in crds))
     result = compile_policies(documents, options=options)
     if result.bundle is None:
         return _failed(result.diagnostics, text)

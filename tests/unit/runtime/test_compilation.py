@@ -125,3 +125,12 @@ def test_a_failed_compilation_has_a_report_and_a_line() -> None:
     assert "^" in compiled.report
     assert "\n" not in compiled.summary
     assert compiled.summary.startswith("p.yaml:1:")
+
+
+def test_the_same_text_is_compiled_once_and_another_is_not_taken_for_it() -> None:
+    text = "{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: p}, spec: {rules: 7}}"
+    first = compile_text(text, "a")
+    assert compile_text(text, "a") is first
+    assert compile_text(text, "b") is not first
+    assert compile_text(text, "a", quirks="kyverno") is not first
+    assert compile_text(text + " ", "a") is not first
