@@ -148,6 +148,11 @@ class Following:
                 again = backoff.next()
                 self._metrics.count("kyverno_controller_requeue_total", "webhook", "1")
                 log.warning("webhooks and status: %s, trying again in %.1f s", problem, again)
+            except Exception:
+                # One bad round (a bug) must not end the answering of requests.
+                again = backoff.next()
+                self._metrics.count("kyverno_controller_requeue_total", "webhook", "1")
+                log.exception("webhooks and status could not be written, trying again in %.1f s", again)
             if again:
                 asyncio.get_running_loop().call_later(again, self._wake.set)
 

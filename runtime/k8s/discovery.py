@@ -70,19 +70,29 @@ class Discovery:
         ]
 
 
-async def discover(client: HttpKubeClient) -> Discovery:
-    """Asks the API server. Raises the errors of the client."""
+async def discover(client: HttpKubeClient, before: Discovery | None = None) -> Discovery:
+    """Asks the API server. Raises the errors of the client.
+
+    ``before`` is what was known: it stands for a version whose own server is away, so that webhooks for its kinds stay
+    and are there when it comes back.
+    """
     core = await client.aggregated("/api")
     groups = await client.aggregated("/apis")
-    return Discovery([*_entries(core), *_entries(groups)])
+    return Discovery([*entries_of(core, before), *entries_of(groups, before)])
 
 
-def _entries(document: Any) -> Iterator[Entry]:
+def entries_of(document: Any, before: Discovery | None = None) -> Iterator[Entry]:
+    """The entries of a document of aggregated discovery."""
     for group in document.get("items") or ():
         name = (group.get("metadata") or {}).get("name") or ""
         for version in group.get("versions") or ():
-            for resource in version.get("resources") or ():
-                yield from _of_resource(name, version["version"], resource)
+            found = version.get("resources") or ()
+            if not found and version.get("freshness") == "Stale" and before is not None:
+                place = (name, version.get("version"))
+                yield from (e for e in before.entries if (e.resource.group, e.resource.version) == place)
+            for resource in found:
+                if resource.get("resource"):
+                    yield from _of_resource(name, str(version.get("version")), resource)
 
 
 def _of_resource(group: str, version: str, document: Any) -> Iterator[Entry]:
