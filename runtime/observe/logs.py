@@ -81,6 +81,8 @@ class TextFormatter(logging.Formatter):
 def _quoted(value: object) -> str:
     """In quotes and on one line: names and messages come from requests, and none may forge a line of its own."""
     text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return orjson.dumps(text.encode(errors="replace").decode()).decode()
 
 
@@ -89,6 +91,8 @@ def set_up_logs(log_format: str, verbosity: int, time_format: str = "default") -
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(time_format) if log_format == "json" else TextFormatter(time_format))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    # Nothing of this is shown, and asking for it costs a part of the time of a line.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     # Else Python writes them past the handler, and a collector of JSON lines stumbles.
     logging.captureWarnings(True)
     logging.getLogger("thesmos").setLevel(logging.DEBUG if verbosity >= DEBUG_FROM else logging.INFO)

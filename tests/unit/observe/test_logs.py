@@ -80,6 +80,7 @@ def test_verbosity(verbosity: int, decisions: int, others: int) -> None:
         assert logging.getLogger("aiohttp").getEffectiveLevel() == logging.WARNING
     finally:
         logging.captureWarnings(False)
+        logging.logThreads = logging.logProcesses = logging.logMultiprocessing = True
         root.handlers[:], root.level = before
         for name in ("thesmos", "thesmos.decisions"):
             logging.getLogger(name).setLevel(logging.NOTSET)
