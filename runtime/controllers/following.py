@@ -65,7 +65,7 @@ class Kinds:
     async def current(self, *, fresh: bool = False) -> Discovery:
         """Raises the errors of the client."""
         if self._discovery is None or fresh:
-            self._discovery = self._last = await discover(self._client)
+            self._discovery = self._last = await discover(self._client, self._last)
             self.asked = time.monotonic()
         return self._discovery
 
