@@ -288,3 +288,23 @@ def test_a_scan_is_logged_with_policy_and_verdict(caplog: pytest.LogCaptureFixtu
         ("background scan: validation failed", "labels"),
         ("background scan: validation passed", "kept"),
     ]
+
+
+def test_gathered_passes_are_counted_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.observe.decisions.GATHERED", 5)
+    monkeypatch.setattr("runtime.observe.decisions.GATHERED_RULES", 3)
+    metrics = Metrics()
+    told = Decisions(metrics)
+    counted = metrics._families["kyverno_policy_results_total"].values
+    many = judged(evaluated(policy(rules="".join(wants_label(f"l{n}") for n in range(7))), labels=dict.fromkeys(
+        (f"l{n}" for n in range(7)), "x"
+    )))  # fmt: skip
+    for _ in range(4):
+        told(many, 0.001)
+    # More rules than are gathered otherwise, but the same each time.
+    assert counted == {}
+    told(many, 0.001)
+    assert set(counted.values()) == {5.0}
+    told(many, 0.001)
+    told(judged(evaluated(policy("other"), labels={"app": "x"})), 0.001)
+    assert set(counted.values()) == {6.0}
