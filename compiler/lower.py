@@ -133,12 +133,15 @@ def _entry(frame: RuleFrame, functions: list[ir.Function], schemas: Schemas, cel
     if cel is not None and cel.params is not None:
         validate_cel.await_params(frame)
     register_images(frame)
-    targeted = rule.cleanup is not None or (rule.mutate is not None and rule.mutate.targets)
-    if targeted and frame.scope.roots is not None:
+    targeted = rule.mutate is not None and bool(rule.mutate.targets)
+    if (targeted or rule.cleanup is not None) and frame.scope.roots is not None:
         # What the rule's context says of the target is asked when the target is at hand.
         frame.scope.roots |= {"target"}
     register(frame, rule.context)
     load_certain(frame)
+    if targeted and frame.scope.roots is not None:
+        # Preconditions of the rule come before its targets.
+        frame.scope.roots -= {"target"}
     preconditions(frame)
     note_properties(frame)
     if rule.mutate is not None and rule.mutate.targets:

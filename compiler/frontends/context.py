@@ -109,6 +109,15 @@ class _Entry:
         body = self.entry.body
         return self.frame.policy.kind == "Policy" and has_variables([body.get("namespace"), body.get("urlPath")])
 
+    @property
+    def texts(self) -> Scope:
+        """What variables in texts of the entry may name. Kyverno quirk: in the context of a rule with targets not these,
+        which a query without braces may name."""
+        scope, rule = self.scope, self.frame.rule
+        if scope.roots is None or rule.mutate is None or scope.here == "target":
+            return scope
+        return replace(scope, roots=scope.roots - {"target"})
+
     # Small shapes
 
     def returned(self, value: Expr) -> None:
@@ -126,7 +135,7 @@ class _Entry:
 
     def text(self, field: str, value: Any, words: str) -> Expr:
         """A field of the entry with its variables put in."""
-        return self.unless_err(lower_value(value, self.scope, f"{self.at}/{field}"), words, field.partition("/")[0])
+        return self.unless_err(lower_value(value, self.texts, f"{self.at}/{field}"), words, field.partition("/")[0])
 
     def given(self) -> None:
         """What a values file says under the entry's name goes before asking the outside; in a cluster there is none."""
@@ -155,7 +164,7 @@ class _Entry:
         """What a query finds in a value; an error is not worded yet."""
         pointer = f"{self.at}/jmesPath"
         if has_variables(query):
-            path = self.unless_err(lower_text(query, self.scope, pointer), self.no_substitute(query), "path")
+            path = self.unless_err(lower_text(query, self.texts, pointer), self.no_substitute(query), "path")
             return Invoke("ctx.search", (path, value))
         node = parsed(query)
         if isinstance(node, SyntaxProblem):

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from compiler import compile_policies
+from compiler.diagnostics import Reporter
+from compiler.source import load_documents
 from runtime.cli.offline import Offline
 from runtime.context.objects import Objects
 from runtime.context.outside import Outside
@@ -180,3 +183,18 @@ def test_the_context_of_a_target_has_the_engines_limit() -> None:
         (result,) = engine.evaluate(request, "background").results
         (changed,) = mutate_existing(result, request, engine.meter)
         assert changed.result.status == status, changed.result.message
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [
+        ('context: [{name: x, variable: {jmesPath: "{{ target.metadata.name }}"}}]', False),
+        ("context: [{name: x, variable: {jmesPath: target.metadata.name}}]", True),
+        ('preconditions: {all: [{key: "{{ target.metadata.name }}", operator: Equals, value: web}]}', False),
+    ],
+)
+def test_the_rule_comes_before_its_targets(part: str, known: bool) -> None:
+    """Kyverno quirk: only texts are looked at, a query without braces is computed late."""
+    text = policy(rules=rule("[{apiVersion: v1, kind: Secret}]").replace("    mutate:", f"    {part}\n    mutate:"))
+    found = compile_policies(load_documents(text, "p.yaml", Reporter())).diagnostics
+    assert [d.code for d in found if d.severity == "error"] == ([] if known else ["T1104"])
