@@ -111,8 +111,8 @@ class _Entry:
 
     @property
     def texts(self) -> Scope:
-        """What variables in texts of the entry may name. Kyverno quirk: in the context of a rule with targets not these,
-        which a query without braces may name."""
+        """What variables in texts of the entry may name. Kyverno quirk: no target in the context of a rule that has
+        targets, though a query without braces may name it."""
         scope, rule = self.scope, self.frame.rule
         if scope.roots is None or rule.mutate is None or scope.here == "target":
             return scope
