@@ -231,6 +231,6 @@ class Drift:
         triggers = [due.trigger for due in dues if due.source is None]
         problems = await self._generation.mend(rule, triggers) if triggers else []
         for due in dues:
-            if due.source is not None:
+            if due.source is not None and (due.tries or not self._generation.is_seen_to(rule, due.source)):
                 problems += await self._generation.mend_copies(rule, due.source)
         return problems

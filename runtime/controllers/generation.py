@@ -53,6 +53,7 @@ OTHER: Final = "the request that set off the rule has not made the object that i
 YOUNG_SECONDS: Final = 5.0
 """A policy that is not known may be so new that its watch has not told of it, for as long as its request is young."""
 OF_USERS: Final = (b"request.userInfo", b"request.roles", b"request.clusterRoles", b"serviceAccountName")
+SOURCES_KEPT: Final = 10_000
 READS: Final = 3
 """How often sources are read that change while they are marked."""
 PREFETCHED: Final = 1000
@@ -123,6 +124,7 @@ class Generation:
         self._rules: dict[tuple[str, str], Rule] = {}
         self._engine: Engine | None = None
         self._snapshot: object = None
+        self._sources: dict[tuple[str, str, str], str] = {}
 
     def rules(self) -> dict[tuple[str, str], Rule]:
         """The generate rules that are live, by the keys of their policies and their names."""
@@ -201,6 +203,19 @@ class Generation:
         work, state = UpdateRequest("", {}), Persisted(stored=True)
         return await _Task(self._installation, self, rule, work, {"object": source}, state, "other").run([])
 
+    def seen_to(self, rule: Rule, source: Mapping[str, Any]) -> None:
+        """All copies of a source are being brought to this version of it."""
+        metadata = source.get("metadata") or {}
+        self._sources[rule.info.key, rule.plan.name, str(metadata.get("uid"))] = str(metadata.get("resourceVersion"))
+        while len(self._sources) > SOURCES_KEPT:
+            del self._sources[next(iter(self._sources))]
+
+    def is_seen_to(self, rule: Rule, source: Mapping[str, Any]) -> bool:
+        """Whether that has been done for this version."""
+        metadata = source.get("metadata") or {}
+        known = self._sources.get((rule.info.key, rule.plan.name, str(metadata.get("uid"))))
+        return known == str(metadata.get("resourceVersion"))
+
     def _contexts(self, work: UpdateRequest) -> list[tuple[str, list[Mapping[str, Any]]]]:
         """The contexts of a request by rule, as written or, as other writers leave it, by the one rule of the spec."""
         by_rule: dict[str, list[Mapping[str, Any]]] = {}
@@ -263,13 +278,16 @@ class _Task:
         self._others = Cause(others)
         self._sources: dict[tuple[str, str | None], asyncio.Task[Value]] = {}
         self._known: dict[Place, Object] = {}
+        self._listed: dict[str, list[Object]] = {}
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, contexts: Sequence[Mapping[str, Any]]) -> list[str]:
         """What went wrong."""
         asked = self._asked
         if not contexts and asked is not None:
+            source = self._state.live or asked.get("object") or {}
             contexts, asked = await self._copies_of(asked), None
+            self._owner.seen_to(self._rule, source)
         own = [c for c in contexts if asked is not None and _is_about(c, asked)]
         problems = [p for c in own for p in await self._of_trigger(c)]
         others = [c for c in contexts if c not in own]
@@ -337,9 +355,11 @@ class _Task:
         """What was made because of these triggers, in a list for each hundred instead of a request for each."""
         for at in range(0, min(len(uids), PREFETCHED), LISTED):
             some = tuple(uids[at : at + LISTED])
+            self._listed |= {uid: [] for uid in some if uid}
             labels: dict[str, str | tuple[str, ...]] = {**self._rule.labels, LABELS + "trigger-uid": some}
             async for obj in self._downstream.find(self._rule.kinds, labels, metadata=False):
                 self._known[place_of(obj)] = obj
+                self._listed[obj["metadata"]["labels"][LABELS + "trigger-uid"]].append(obj)
 
     async def _make(self, request: Request, cause: Cause) -> list[str]:
         """Evaluates the rule and brings the cluster to what it says."""
@@ -444,6 +464,11 @@ class _Task:
         nothing is known to be theirs."""
         uid = trigger.get("uid")
         if not uid:
+            return
+        listed = self._listed.pop(str(uid), None)
+        if listed is not None:
+            for obj in listed:
+                yield obj
             return
         labels = {**self._rule.labels, LABELS + "trigger-uid": str(uid)}
         async for obj in self._downstream.find(self._rule.kinds, labels):
