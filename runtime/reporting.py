@@ -20,7 +20,8 @@ class Reporting:
     ``most`` objects may wait for what admission says of them.
 
     ``scan``: the cluster is scanned in the background, every ``seconds``; ``workers`` kinds are listed at a time;
-    ``filtered``: resource filters hold for scans too.
+    ``filtered``: resource filters hold for scans too; ``native``: the API server's own validating policies are scanned
+    with as well.
     """
 
     admission: bool = True
@@ -33,3 +34,4 @@ class Reporting:
     seconds: float = 3600.0
     workers: int = 2
     filtered: bool = False
+    native: bool = False

@@ -16,7 +16,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from runtime.controllers.installation import Installation
+from runtime.controllers.nativepolicies import NativePolicies
 from runtime.controllers.reports import (
+    SOURCE,
     Owner,
     Result,
     Rules,
@@ -54,8 +56,13 @@ class AuditTrail:
         self.writer = ReportWriter(
             installation.client, installation.discovery, openreports=settings.openreports, most=settings.most
         )
-        self._scan = Scan(installation, self.writer) if settings.scan and PART in installation.settings.parts else None
-        self._known: dict[bytes, dict[str, dict[str, Owner]]] = {}
+        self._native: NativePolicies | None = None
+        self._scan: Scan | None = None
+        if settings.scan and PART in installation.settings.parts:
+            if settings.native:
+                self._native = NativePolicies(installation.client, installation.settings, self.policies_changed)
+            self._scan = Scan(installation, self.writer, self._native)
+        self._known: dict[bytes, dict[tuple[str, str], dict[str, Owner]]] = {}
         self._said: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._lost: set[str] = set()
         self._changed = asyncio.Event()
@@ -69,19 +76,23 @@ class AuditTrail:
         async with asyncio.TaskGroup() as group:
             if self._settings.write:
                 group.create_task(self.writer.run())
+            if self._native is not None:
+                group.create_task(self._native.run())
             if self._scan is not None:
                 group.create_task(self._scan.run())
             group.create_task(self._sweep())
 
     def policies_changed(self) -> None:
         """A new policy set is live."""
-        rules: dict[str, Mapping[str, Owner]] = {}
-        known: dict[bytes, dict[str, dict[str, Owner]]] = {}
+        rules: dict[tuple[str, str], Mapping[str, Owner]] = {}
+        known: dict[bytes, dict[tuple[str, str], dict[str, Owner]]] = {}
         for entry in self._installation.policies.entries.values():
             if entry.good is not None:
                 digest = entry.good.digest
                 known[digest] = self._known.get(digest) or reported_rules([entry.good.module])
                 rules |= known[digest]
+        if self._native is not None:
+            rules |= reported_rules(self._native.policies.modules)
         self._known = known
         self._lost |= _lost(self.writer.rules, rules)
         self.writer.rules = rules
@@ -127,7 +138,7 @@ class AuditTrail:
         wanted = [
             r
             for r in results
-            if r.kind in self._settings.rules and rules.get(r.policy_key, {}).get(r.rule) == "admission"
+            if r.kind in self._settings.rules and rules.get((r.policy_key, SOURCE), {}).get(r.rule) == "admission"
         ]
         return results_of(wanted, self._settings.statuses, int(time.time())) if wanted else []
 
@@ -160,4 +171,4 @@ class AuditTrail:
 
 def _lost(before: Rules, now: Rules) -> set[str]:
     """Policies that have lost rules, or are gone."""
-    return {policy for policy, rules in before.items() if rules.keys() - now.get(policy, {}).keys()}
+    return {place[0] for place, rules in before.items() if rules.keys() - now.get(place, {}).keys()}

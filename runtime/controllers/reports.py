@@ -35,15 +35,19 @@ ADMISSION: Final = "audit.kyverno.io/admission"
 """Annotation: the policies whose results came from admission, as short hashes with commas between."""
 
 SOURCE: Final = "kyverno"
+NATIVE: Final = "ValidatingAdmissionPolicy"
+"""The source of what the API server's own policies say, and their kind."""
 STATUSES: Final = ("pass", "fail", "warn", "error", "skip")
+_FROM_BEST: Final = ("skip", "pass", "warn", "error", "fail")
 SEVERITIES: Final = frozenset(("critical", "high", "medium", "low", "info"))
 
 Result = dict[str, Any]
 Owner = Literal["scan", "admission"]
-ResultKey = tuple[str, str]
-"""Policy and rule: a report has one result of each."""
-Rules = Mapping[str, Mapping[str, Owner]]
-"""By policy key and rule name who reports a rule: the background scan, or admission with what follows it."""
+ResultKey = tuple[str, str, str]
+"""Policy, rule and source: a report has one result of each."""
+Rules = Mapping[tuple[str, str], Mapping[str, Owner]]
+"""By policy key and source, and by rule name, who reports a rule: the background scan, or admission with what follows
+it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +83,9 @@ class Subject:
         return {key: value for key, value in found.items() if value}
 
 
-def reported_rules(modules: Iterable[Module]) -> dict[str, dict[str, Owner]]:
+def reported_rules(modules: Iterable[Module]) -> dict[tuple[str, str], dict[str, Owner]]:
     """Who reports the rules of policies; those with the label ``reports.kyverno.io/disabled`` are left out."""
-    found: dict[str, dict[str, Owner]] = {}
+    found: dict[tuple[str, str], dict[str, Owner]] = {}
     for module in modules:
         for policy in module.policies:
             kind = policy.meta.get("kind")
@@ -89,8 +93,15 @@ def reported_rules(modules: Iterable[Module]) -> dict[str, dict[str, Owner]]:
                 continue
             key = policy.name if policy.namespace is None else f"{policy.namespace}/{policy.name}"
             background = policy.meta.get("background") is not False
-            found[key] = {r.name: "scan" if background and is_scanned(r) else "admission" for r in policy.rules}
+            found[key, source_of(kind)] = {
+                r.name: "scan" if background and is_scanned(r) else "admission" for r in policy.rules
+            }
     return found
+
+
+def source_of(kind: str | None) -> str:
+    """The source of the results of a kind of policies."""
+    return NATIVE if kind == NATIVE else SOURCE
 
 
 def is_disabled(meta: Mapping[str, Any]) -> bool:
@@ -98,20 +109,25 @@ def is_disabled(meta: Mapping[str, Any]) -> bool:
 
 
 def results_of(results: Iterable[RuleResult], allowed: frozenset[str], now: int) -> list[Result]:
-    """Results of rules as those of a report, of the statuses that are ``allowed``."""
-    found = []
+    """Results of rules as those of a report, of the statuses that are ``allowed``. Where a rule says several things,
+    for each target or binding, the worst of them counts."""
+    found: dict[ResultKey, Result] = {}
     for result in results:
         status = result.report_status()
         if status in allowed:
-            found.append(_result(result, status, now))
-    return found
+            made = _result(result, status, now)
+            known = found.setdefault(key_of_result(made), made)
+            if _FROM_BEST.index(status) > _FROM_BEST.index(known["result"]):
+                found[key_of_result(made)] = made
+    return list(found.values())
 
 
 def _result(result: RuleResult, status: str, now: int) -> Result:
     info = result.info
     annotations = info.annotations if info is not None else {}
+    source = source_of(info.kind if info is not None else None)
     made: Result = {
-        "source": SOURCE,
+        "source": source,
         "policy": result.policy_key,
         "rule": result.rule,
         "result": status,
@@ -123,13 +139,18 @@ def _result(result: RuleResult, status: str, now: int) -> Result:
         made["category"] = category
     if (severity := annotations.get("policies.kyverno.io/severity")) in SEVERITIES:
         made["severity"] = severity
-    if properties := of_result(result):
+    properties = of_result(result)
+    if source == NATIVE and info is not None:
+        properties["process"] = "background scan"
+        if binding := info.meta.get("binding"):
+            properties["binding"] = binding
+    if properties:
         made["properties"] = {key: str(value) for key, value in properties.items()}
     return made
 
 
 def key_of_result(result: Mapping[str, Any]) -> ResultKey:
-    return str(result.get("policy") or ""), str(result.get("rule") or "")
+    return str(result.get("policy") or ""), str(result.get("rule") or ""), str(result.get("source") or SOURCE)
 
 
 def merged(
@@ -158,12 +179,12 @@ def merged(
         if known is not None and _timeless(known) == _timeless(result):
             now[key] = known
     found = [*(r for r in old if not _is_ours(r)), *now.values()]
-    return sorted(found, key=lambda r: (*key_of_result(r), str(r.get("source") or "")))
+    return sorted(found, key=key_of_result)
 
 
 def owner_of(rules: Rules, key: ResultKey) -> Owner | None:
     """Who reports a rule; None when there is no such rule, or nobody may report it."""
-    return rules.get(key[0], {}).get(key[1])
+    return rules.get((key[0], key[2]), {}).get(key[1])
 
 
 def report_of(
@@ -235,7 +256,7 @@ def _timeless(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_ours(result: Mapping[str, Any]) -> bool:
-    return bool(result.get("source", SOURCE) == SOURCE)
+    return result.get("source", SOURCE) in (SOURCE, NATIVE)
 
 
 def _is_given(rules: Rules, result: Mapping[str, Any]) -> bool:

@@ -32,7 +32,7 @@ log = logging.getLogger("thesmos.reports")
 
 FLUSH_SECONDS: Final = 1.0
 """How long what is said of an object is gathered before it is written."""
-WORKERS: Final = 4
+WORKERS: Final = 8
 ROOM: Final = 8 << 20
 """Bytes of results that may wait. 500 results come to about 175 KiB."""
 OVERHEAD: Final = 600

@@ -12,10 +12,12 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from runtime.controllers.installation import Installation
+from runtime.controllers.nativepolicies import NativePolicies
 from runtime.controllers.reports import Subject, digest, is_disabled, results_of
 from runtime.controllers.reportwriter import ReportWriter, group_kind
 from runtime.controllers.scankinds import Place, ScannedKind, ScannedRules
@@ -27,7 +29,7 @@ from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import NAMESPACE
 from runtime.k8s.stream import Listener, Stream
 from runtime.observe.decisions import SCAN, count_result, tell_of_scan
-from runtime.policyset import CLEANUP_POLICIES, PolicySet
+from runtime.policyset import CLEANUP_POLICIES, PolicyInfo, PolicySet
 from runtime.request import Request
 from runtime.webhook.live import slim_namespace
 from vm.host import HostCall
@@ -53,16 +55,20 @@ MAX_KEPT: Final = 256
 REPORTED: Final = "+"
 """Behind the hash of an object that has a report: one that somebody removes is written again."""
 
+Engines = tuple[Engine, ...]
+
 _UNSEEN: Final = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 class Scan:
-    """``writer`` takes the results. Where no reports are written, events and metrics tell."""
+    """``writer`` takes the results. Where no reports are written, events and metrics tell. ``native`` are the API
+    server's own policies, where they are to be reported on."""
 
-    def __init__(self, installation: Installation, writer: ReportWriter) -> None:
+    def __init__(self, installation: Installation, writer: ReportWriter, native: NativePolicies | None = None) -> None:
         self._installation = installation
         self._writer = writer
-        self._engine: Engine | None = None
+        self._native = native
+        self._engines: tuple[Engine, ...] = ()
         self._rules = ScannedRules(PolicySet.empty())
         self._kinds: dict[Place, _KindScan] = {}
         self._tasks: dict[Place, asyncio.Task[None]] = {}
@@ -106,30 +112,32 @@ class Scan:
 
     async def _follow(self) -> None:
         """Brings the streams in line with policies, kinds and namespaces."""
-        if self._engine_changed or self._engine is None:
+        if self._engine_changed:
             # A thread of its own would meet the policies while they change; 500 of them take about 20 ms.
-            self._engine = self._make_engine()
-            self._rules = await asyncio.to_thread(ScannedRules, self._engine.policies)
+            self._engines = tuple(self._make_engines())
+            self._rules = await asyncio.to_thread(ScannedRules, *(engine.policies for engine in self._engines))
             self._engine_changed = False
         wanted = self._rules.kinds(await self._installation.discovery(False))
         relabelled = self._relabelled()
         for place, kind in wanted.items():
             known = self._kinds.get(place)
             if known is not None and known.kind.resource == kind.resource:
-                known.use(self._engine, kind, relabelled)
+                known.use(self._engines, kind, relabelled)
                 continue
             await self._stop(place)
-            self._kinds[place] = made = _KindScan(self, self._installation, self._writer, self._engine, kind)
+            self._kinds[place] = made = _KindScan(self, self._installation, self._writer, self._engines, kind)
             self._tasks[place] = asyncio.create_task(made.run(), name=f"scan of {kind.resource.plural}")
         for place in [place for place in self._kinds if place not in wanted]:
             await self._stop(place)
         await self._drop_others()
 
-    def _make_engine(self) -> Engine:
-        return self._installation.policies.engine_of(
+    def _make_engines(self) -> Iterator[Engine]:
+        yield self._installation.policies.engine_of(
             lambda policy: policy.background and policy.kind not in CLEANUP_POLICIES and not is_disabled_model(policy),
             scan=True,
         )
+        if self._native is not None:
+            yield Engine(self._native.policies)
 
     def _relabelled(self) -> bool:
         """Whether labels of a namespace have changed since this was asked last."""
@@ -196,14 +204,14 @@ class _KindScan:
     """The scan of one collection. ``_seen`` holds the hash of each object as it was looked at last."""
 
     def __init__(
-        self, scan: Scan, installation: Installation, writer: ReportWriter, engine: Engine, kind: ScannedKind
+        self, scan: Scan, installation: Installation, writer: ReportWriter, engines: Engines, kind: ScannedKind
     ) -> None:
         self.kind = kind
         self.name = group_kind(kind.resource.api_version, kind.resource.kind)
         self._scan = scan
         self._installation = installation
         self._writer = writer
-        self._engine = engine
+        self._engines = engines
         self._seen: dict[str, str] = {}
         self._listed: set[str] = set()
         self._before: set[str] = set()
@@ -228,9 +236,9 @@ class _KindScan:
                 log.exception("the scan of %s ended, it begins anew", self.kind.resource.plural)
                 await asyncio.sleep(LOOK_SECONDS)
 
-    def use(self, engine: Engine, kind: ScannedKind, relabelled: bool) -> None:
+    def use(self, engines: Engines, kind: ScannedKind, relabelled: bool) -> None:
         """Goes on with other rules; looks at all objects again when they may say something else."""
-        before, self.kind, self._engine = self.kind, kind, engine
+        before, self.kind, self._engines = self.kind, kind, engines
         if kind != before or (relabelled and kind.labels):
             self.stream.again.set()
 
@@ -325,7 +333,7 @@ class _KindScan:
 
     async def _evaluate(self, obj: Object, plural: str, namespace: Mapping[str, Any]) -> list[RuleResult]:
         """What the rules say of an object, some policies at a time: no request waits for all of them."""
-        engine, settings = self._engine, self._installation.settings
+        settings = self._installation.settings
         labels = (namespace.get("metadata") or {}).get("labels") or {}
 
         def request() -> Request:
@@ -339,7 +347,7 @@ class _KindScan:
                 made.root[SERVICES] = True
             return made
 
-        def attempt(table: Table) -> EngineResponse:
+        def attempt(engine: Engine, some: Sequence[PolicyInfo], table: Table) -> EngineResponse:
             asked = request()
             asked.root[HOST] = table
             response = engine.evaluate(asked, "validate", full=True, only=some)
@@ -348,15 +356,16 @@ class _KindScan:
 
         about = request()
         place = (about.group, about.version, about.kind, about.subresource, about.operation, about.namespace)
-        policies = engine.policies.candidates(*place).validating
         found: list[RuleResult] = []
-        for first in range(0, len(policies), AT_ONCE):
-            some = policies[first : first + AT_ONCE] if len(policies) > AT_ONCE else None
-            response = await settle(attempt, within(self._scan.ask, time.monotonic() + ANSWER_SECONDS))
-            found += response.results
-            for result in response.results:
-                count_result(self._installation.metrics, about, result, 0.0, SCAN)
-            await self._scan.breathe()
+        for engine in self._engines:
+            policies = engine.policies.candidates(*place).validating
+            for first in range(0, len(policies), AT_ONCE):
+                evaluate = partial(attempt, engine, policies[first : first + AT_ONCE])
+                response = await settle(evaluate, within(self._scan.ask, time.monotonic() + ANSWER_SECONDS))
+                found += response.results
+                for result in response.results:
+                    count_result(self._installation.metrics, about, result, 0.0, SCAN)
+                await self._scan.breathe()
         return found
 
     async def _namespace(self, name: str) -> Mapping[str, Any] | None:

@@ -49,11 +49,11 @@ class _Rule:
 
 
 class ScannedRules:
-    """The rules of a policy set that scans can reach. Rules whose policies have ``background: false`` are to be left
+    """The rules of policy sets that scans can reach. Rules whose policies have ``background: false`` are to be left
     out of the set before."""
 
-    def __init__(self, policies: PolicySet) -> None:
-        self._rules = tuple(_rules(policies))
+    def __init__(self, *policies: PolicySet) -> None:
+        self._rules = tuple(rule for one in policies for rule in _rules(one))
         self._named = {(key.kind.group, key.kind.kind) for rule in self._rules for key in rule.keys if is_scan_key(key)}
 
     def may_reach(self, kind: str) -> bool:

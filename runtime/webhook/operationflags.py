@@ -17,7 +17,7 @@ from runtime.config import Names
 ALGORITHMS: Final = ("RSA", "ECDSA", "Ed25519")
 
 _ALWAYS: Final = "it is always so here"
-_NATIVE: Final = "policies of the API server's own kinds are not reported on"
+_NATIVE: Final = "mutations of the API server's own policies are not reported"
 _IMAGES: Final = "no rule of this version asks a registry"
 _PROFILE: Final = "there is no profiler, use py-spy on the process"
 _KLOG: Final = "the log goes to standard error in one format"
@@ -41,7 +41,6 @@ IGNORED: Final[tuple[tuple[str, str], ...]] = (
     ("--cleanupServerPort", "cleanup policies are asked about where all others are"),
     ("--controllerRuntimeMetricsAddress", "metrics are served by --metricsPort"),
     ("--reportsChunkSize", "there is one report an object"),
-    ("--validatingAdmissionPolicyReports", _NATIVE),
     ("--mutatingAdmissionPolicyReports", _NATIVE),
     ("--imageVerifyCacheEnabled", _IMAGES),
     ("--imageVerifyCacheMaxSize", _IMAGES),

@@ -30,6 +30,12 @@ def add_report_arguments(
         ("--aggregate-reports", "--aggregateReports", True, "the same: there are no reports but those that stay"),
         ("--openreports", "--openreportsEnabled", False, "write reports of openreports.io"),
         ("--background-scan", "--backgroundScan", True, "scan the objects of the cluster"),
+        (
+            "--validating-admission-policy-reports",
+            "--validatingAdmissionPolicyReports",
+            False,
+            'scan with ValidatingAdmissionPolicies that have the label reports.kyverno.io/enabled: "true"',
+        ),
         ("--skip-resource-filters", "--skipResourceFilters", True, "scan what resource filters leave out too"),
     ):
         what = f"{what_for} ({str(default).lower()})"
@@ -73,6 +79,7 @@ def reporting_of(args: argparse.Namespace) -> Reporting:
         seconds=args.background_scan_interval,
         workers=args.background_scan_workers,
         filtered=not args.skip_resource_filters,
+        native=args.validating_admission_policy_reports,
     )
 
 

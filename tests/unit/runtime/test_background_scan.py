@@ -12,7 +12,7 @@ import pytest
 from compiler.source import load_values
 from runtime.bundles import make_imports
 from runtime.config import Settings
-from runtime.controllers import reportwriter, scan
+from runtime.controllers import nativepolicies, reportwriter, scan
 from runtime.controllers.audittrail import AuditTrail
 from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.installation import Installation
@@ -370,3 +370,65 @@ def test_without_reports_nothing_is_written_and_the_scan_still_counts() -> None:
         await stage.quiet()
 
     assert play(scenario, Stage(reporting=Reporting(write=False))).said("a") is None
+
+
+VAP = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {{name: p, labels: {{reports.kyverno.io/enabled: "{enabled}"}}}}
+spec:
+  matchConstraints:
+    resourceRules: [{{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}}]
+  validations: [{{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels"}}]
+"""
+
+BOUND = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec:
+  policyName: p
+  validationActions: [Audit]
+  matchResources: {{namespaceSelector: {{matchLabels: {{env: {env}}}}}}}
+"""
+
+
+def put_native(stage: Stage, resource: Resource, text: str) -> None:
+    (found,) = load_values(text)
+    stage.api.put(resource, dict(found))
+
+
+def test_policies_of_the_api_server_are_reported_where_they_ask_for_it() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.api.put(CONFIG_MAP, config("a"))
+        await stage.use(policy("p", rule="p"))
+        put_native(stage, nativepolicies.POLICIES, VAP.format(enabled="true"))
+        put_native(stage, nativepolicies.BINDINGS, BOUND.format(name="prod", env="prod"))
+        put_native(stage, nativepolicies.BINDINGS, BOUND.format(name="test", env="test"))
+
+        def native() -> list[dict[str, Any]]:
+            found = stage.api.objects.get("policyreports", {}).get(("ns", "uid-a"), {"results": []})
+            return [r for r in found["results"] if r["source"] == "ValidatingAdmissionPolicy"]
+
+        await stage.until(lambda: native() and stage.said("a") == {"p": "fail"})
+        (result,) = native()
+        assert (result["policy"], result["rule"], result["result"]) == ("p", "p", "fail")
+        assert result["properties"] == {"process": "background scan", "binding": "test"}
+
+        stage.api.remove(nativepolicies.POLICIES, "p")
+        await stage.until(lambda: not native())
+        assert stage.said("a") == {"p": "fail"}
+
+    play(scenario, Stage(reporting=Reporting(native=True)))
+
+
+@pytest.mark.parametrize(("native", "enabled"), [(False, "true"), (True, "false")])
+def test_policies_of_the_api_server_are_left_alone_else(native: bool, enabled: str) -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.api.put(CONFIG_MAP, config("a"))
+        put_native(stage, nativepolicies.POLICIES, VAP.format(enabled=enabled))
+        await stage.use(policy("q", rule="scanned"))
+        await stage.until(lambda: stage.said("a"))
+        await stage.quiet()
+
+    assert play(scenario, Stage(reporting=Reporting(native=native))).said("a") == {"scanned": "fail"}

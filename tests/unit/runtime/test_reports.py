@@ -11,6 +11,7 @@ import pytest
 from runtime.controllers import reports, reportwriter
 from runtime.controllers.reports import POLICY_REPORT, Result, Subject
 from runtime.controllers.reportwriter import ReportWriter
+from runtime.engine import RuleResult
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery, Entry
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -20,9 +21,9 @@ from tests.unit.runtime.fake_api import FakeApi
 THINGS = Resource("example.com", "v1", "things", "Thing")
 SUBJECT = Subject("example.com/v1", "Thing", "n", "one", "uid-1")
 RULES: reports.Rules = {
-    "scanned": {"a": "scan", "b": "scan"},
-    "asked": {"a": "admission"},
-    "n/own": {"a": "admission"},
+    ("scanned", "kyverno"): {"a": "scan", "b": "scan"},
+    ("asked", "kyverno"): {"a": "admission"},
+    ("n/own", "kyverno"): {"a": "admission"},
 }
 
 
@@ -53,13 +54,13 @@ def test_a_scan_takes_the_place_of_the_last_and_leaves_what_admission_said() -> 
 def test_admission_replaces_rule_by_rule() -> None:
     old = [result("asked"), result("n/own"), result("scanned")]
 
-    found = reports.merged(old, None, {("asked", "a"): result("asked", status="fail", at=9)}, RULES)
+    found = reports.merged(old, None, {("asked", "a", "kyverno"): result("asked", status="fail", at=9)}, RULES)
 
     assert shown(found) == [("asked", "a", "fail", 9), ("n/own", "a", "pass", 1), ("scanned", "a", "pass", 1)]
 
 
 def test_a_result_that_says_the_same_keeps_its_time() -> None:
-    found = reports.merged([result(at=1)], [result(at=9)], {("asked", "a"): result("asked", at=9)}, RULES)
+    found = reports.merged([result(at=1)], [result(at=9)], {("asked", "a", "kyverno"): result("asked", at=9)}, RULES)
 
     assert shown(found) == [("asked", "a", "pass", 9), ("scanned", "a", "pass", 1)]
 
@@ -316,3 +317,14 @@ def test_somebody_who_removes_a_report_is_noticed() -> None:
     play(scenario)
 
     assert told == ["example.com/Thing"]
+
+
+def test_of_several_results_of_a_rule_the_worst_counts() -> None:
+    def said(status: str) -> RuleResult:
+        return RuleResult("p", None, "r", "validate", status, status, "Audit")
+
+    statuses = ["pass", "fail", "skip", "error"]
+    (found,) = reports.results_of(map(said, statuses), frozenset(reports.STATUSES), 1)
+    assert (found["result"], found["message"]) == ("fail", "fail")
+    (found,) = reports.results_of(map(said, statuses), frozenset({"pass", "skip"}), 1)
+    assert found["result"] == "pass"
