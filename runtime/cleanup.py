@@ -16,7 +16,7 @@ from typing import Any, Final
 from runtime.engine import ERROR, PASS, Engine, RuleResult
 from runtime.policyset import CLEANUP_POLICIES, RulePlan
 from runtime.request import Request
-from vm.host import Meter, Outcome, Status
+from vm.host import Outcome, Status
 from vm.intrinsics.kinds import matches_any
 from vm.intrinsics.labels import selects
 from vm.intrinsics.wildcard import match as wildcard
@@ -59,13 +59,33 @@ def removal(engine: Engine, plan: RulePlan, request: Request) -> Removal | None:
             return _removal(plan, obj, Outcome(Status.PASS), meta)
     if not engine.policies.removes(plan, kind, request.operation, request.namespace):
         return None
+    found = _outcome(engine, plan, request, obj)
+    return None if found is None else _removal(plan, obj, found, meta)
+
+
+def sets_off(engine: Engine, plan: RulePlan, request: Request) -> bool:
+    """Whether the object of a request, which stands for it as it is, sets a rule of the guide off: its match selects
+    it. What cannot be judged sets nothing off."""
+    obj, scope = request.resource, plan.policy.namespace
+    if type(obj) is not dict or (scope is not None and request.namespace != scope):
+        return False
+    kind = [request.group, request.version, request.kind, request.subresource]
+    if not engine.policies.removes(plan, kind, request.operation, request.namespace):
+        return False
+    found = _outcome(engine, plan, request, obj)
+    return found is not None and found.status is Status.PASS
+
+
+def _outcome(engine: Engine, plan: RulePlan, request: Request, obj: dict[str, Any]) -> Outcome | None:
+    """What the code of a rule says of an object: that it goes, or an error; None for one that stays."""
+    engine.add_images(request)
     root = {**request.root_of(plan.name), "target": obj}
-    outcome = plan.run(plan.entry, root, Meter(engine.fuel, context_limit=engine.context_limit))
+    outcome = plan.run(plan.entry, root, engine.meter())
     if outcome.status not in (Status.PASS, Status.ERROR):
         return None
     if engine.exceptions.holding(plan, request.namespace, root, engine.meter):
         return None
-    return _removal(plan, obj, outcome, meta)
+    return outcome
 
 
 def _chosen(entry: Mapping[str, Any], kind: list[str], metadata: Mapping[str, Any]) -> bool:

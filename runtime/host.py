@@ -73,13 +73,13 @@ class Table:
         self.wanted: dict[tuple[str, str, str | None], HostCall] = {}
 
     def ask(self, call: HostCall) -> Value:
-        found = self.answers.get(_key(call), self)
+        found = self.answers.get(key_of(call), self)
         if found is not self:
             return found
         if len(self.answers) + len(self.wanted) >= MAX_QUESTIONS:
             raise TooManyQuestions(f"more than {MAX_QUESTIONS} questions to the API server for one request")
         if call.kind in TOGETHER:
-            self.wanted[_key(call)] = call
+            self.wanted[key_of(call)] = call
             return Err("later", "the answer is not known yet")
         raise Pending(*self.wanted.values(), call)
 
@@ -89,7 +89,7 @@ class Table:
             raise Pending(*self.wanted.values())
 
     def learn(self, call: HostCall, answer: Value) -> None:
-        self.answers[_key(call)] = answer
+        self.answers[key_of(call)] = answer
 
 
 async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
@@ -151,7 +151,7 @@ def drive(execution: Execution, root: dict[str, Any]) -> Any:
         return Outcome(Status.ERROR, str(refusal))
 
 
-def _key(call: HostCall) -> tuple[str, str, str | None]:
+def key_of(call: HostCall) -> tuple[str, str, str | None]:
     payload = call.payload
     if type(payload) is dict and "for" in payload:
         payload = {key: value for key, value in payload.items() if key != "for"}  # the answer is the same for all

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.controllers.audittrail import AuditTrail
+from runtime.controllers.cleaning import Cleaning
 from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation, Part
 from runtime.controllers.triggers import Triggers
@@ -17,6 +18,7 @@ def make_parts(installation: Installation) -> list[Part]:
         ("admission", Triggers),
         ("background", GeneratePart),
         ("background", lambda i: i.requests),
+        ("cleanup", Cleaning),
     ]
     if installation.settings.shadow:
         return []
