@@ -127,10 +127,12 @@ class ReportWriter:
     async def scanned(self, subject: Subject, results: Sequence[Result], looked_at: str) -> bool:
         """The results of the scan; ``looked_at`` stands for the object and the rules. Waits while there is no room.
         False when the report holds just that already."""
-        mark = f"{looked_at}.{reports.results_digest(results)}" if results else ""
+        said = reports.results_digest(results) if results else ""
         known = self.known.get(subject.uid)
-        if (known.scan if known is not None else "") == mark and not self._pending(subject.uid):
+        # An object that changes and is judged as before needs no write: only a start would look at it once more.
+        if (known.scan.partition(".")[2] if known is not None else "") == said and not self._pending(subject.uid):
             return False
+        mark = f"{looked_at}.{said}" if results else ""
         while self._size > ROOM:
             self._room.clear()
             self._pressed.set()

@@ -158,3 +158,46 @@ def test_a_dry_run_is_not_reported(audited: Cluster) -> None:
     report(audited, "wet")
 
     assert len(audited.get("policyreports", "-n", "audited")["items"]) == 1
+
+
+def test_a_restart_writes_no_report_again(audited: Cluster) -> None:
+    def versions() -> dict[str, str]:
+        found = audited.get("policyreports", "-n", "audited")["items"]
+        return {r["scope"]["name"]: r["metadata"]["resourceVersion"] for r in found}
+
+    audited.policy(team(), "clusterpolicy", "teams")
+    for name in ("one", "two"):
+        audited.apply(CONFIG.format(name=name, labels="{}"))
+        report(audited, name)
+    before = versions()
+
+    audited.thesmos.stop()
+    audited.apply(CONFIG.format(name="two", labels="{other: label}"))
+    audited.thesmos.start()
+    audited.apply(CONFIG.format(name="three", labels="{}"))
+    report(audited, "three")
+
+    assert {name: version for name, version in versions().items() if name != "three"} == before
+
+
+def test_mutations_are_reported_under_the_uid_that_the_object_gets(audited: Cluster) -> None:
+    audited.policy(
+        """
+        apiVersion: kyverno.io/v1
+        kind: ClusterPolicy
+        metadata: {name: labelled}
+        spec:
+          rules:
+            - name: label
+              match: {any: [{resources: {kinds: [ConfigMap], namespaces: [audited]}}]}
+              mutate: {patchStrategicMerge: {metadata: {labels: {+(team): nobody}}}}
+        """,
+        "clusterpolicy",
+        "labelled",
+    )
+    audited.apply(CONFIG.format(name="one", labels="{}"))
+
+    (result,) = report(audited, "one")["results"]
+
+    assert (result["rule"], result["result"]) == ("label", "pass")
+    assert result["message"] == "mutated ConfigMap/one in namespace audited"

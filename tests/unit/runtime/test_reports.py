@@ -153,6 +153,7 @@ def test_the_same_results_are_written_once() -> None:
         assert stage.said() == [("scanned", "a", "pass", 1)]
         calls = len(stage.api.calls)
         assert not await stage.writer.scanned(SUBJECT, [result(at=9)], "seen")
+        assert not await stage.writer.scanned(SUBJECT, [result(at=9)], "another form, judged the same")
         await stage.written()
         assert stage.api.calls[calls:] == []
 
