@@ -24,6 +24,8 @@ MORE_CONTROLLERS: Final = (
     *("replicationcontroller-controller", "resourcequota-controller"),
 )
 
+PARTS: Final = ("admission", "background", "reports", "cleanup")
+
 CASE_SECONDS: Final = 240.0
 
 BEHIND: Final = ("sh", "-c", 'echo 10 >/proc/self/autogroup 2>/dev/null; exec nice -n 10 "$@"', "sh")
@@ -40,7 +42,17 @@ EXTRA_ROLES: Final = """
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
-  name: suites:extra
+  name: suites:extra-admission
+  labels: {rbac.kyverno.io/aggregate-to-admission-controller: "true"}
+rules:
+- apiGroups: ["*"]
+  resources: [secrets]
+  verbs: [create, update, patch, delete, get, list]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: suites:extra-background
   labels: {rbac.kyverno.io/aggregate-to-background-controller: "true"}
 rules:
 - apiGroups: ["*"]
@@ -57,17 +69,27 @@ rules:
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, delete, watch]
+"""
+"""The roles with which the suites are meant to be run, beyond those of an install."""
+
+SEPARATE: Final = """
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "suites:%(part)s"}
+aggregationRule:
+  clusterRoleSelectors:
+  - matchLabels: {rbac.kyverno.io/aggregate-to-%(part)s-controller: "true"}
+  - matchLabels: {app.kubernetes.io/component: %(part)s-controller, app.kubernetes.io/instance: kyverno,
+      app.kubernetes.io/part-of: kyverno}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: "suites:separate"}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kyverno}
-subjects:
-- {kind: ServiceAccount, namespace: kyverno, name: kyverno-admission-controller}
-- {kind: ServiceAccount, namespace: kyverno, name: kyverno-background-controller}
+metadata: {name: "suites:%(part)s"}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "suites:%(part)s"}
+subjects: [{kind: ServiceAccount, namespace: kyverno, name: kyverno-%(part)s-controller}]
 """
-"""The roles with which the suites are meant to be run, beyond those of an install, and the accounts of an install with
-separate Deployments, whose permissions some cases ask about."""
+"""The accounts of an install with separate Deployments: cases ask what those may do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +123,7 @@ class Site:
         self.plane.start()
         self._kubectl("apply", "-k", str(REPOSITORY / "deploy"))
         self._kubectl("delete", "deployment,poddisruptionbudget", "--all", "-n", "kyverno")
-        self._kubectl("apply", "-f", "-", stdin=EXTRA_ROLES)
+        self._kubectl("apply", "-f", "-", stdin=EXTRA_ROLES + "".join(SEPARATE % {"part": p} for p in PARTS))
         token = self._kubectl("create", "token", "kyverno", "-n", "kyverno", "--duration=24h").strip()
         kubeconfig = self._folder / "account"
         kubeconfig.write_text(self.plane.kubeconfig.read_text().replace(TOKEN, token))
