@@ -17,8 +17,9 @@ from runtime.config import Settings
 from runtime.controllers.certs import Certificates
 from runtime.controllers.clusterconfig import ClusterConfig
 from runtime.controllers.leases import Shards
+from runtime.controllers.permissions import Lacking, Rights
 from runtime.controllers.policy import Entry, ObjectKey, PolicyController, watched
-from runtime.controllers.status import StatusWriter
+from runtime.controllers.status import Findings, StatusWriter
 from runtime.controllers.watchdog import Watchdog
 from runtime.controllers.webhookconfig import MOST_MENDS, Configurations, WebhookConfigController, build, owner_of
 from runtime.k8s.client import HttpKubeClient
@@ -109,8 +110,11 @@ class Following:
         self._certificates = certificates
         self._config = config
         self._status = StatusWriter(client, writes=not settings.shadow)
+        scans = settings.reporting.write and settings.reporting.scan
+        self._lacking = Lacking(Rights(client, settings.names), scans=scans)
         self._wake = asyncio.Event()
         self._crd_changed = 0.0
+        self._swept = False
         self._told: tuple[str, ...] = ()
 
     def look_again(self) -> None:
@@ -127,6 +131,7 @@ class Following:
         """Until cancelled; a failure is tried again, the newest state each time."""
         backoff = Backoff()
         followed = False
+        timer: asyncio.TimerHandle | None = None
         while True:
             await self._wake.wait()
             if followed and not self._shards.leads("admission"):
@@ -153,8 +158,10 @@ class Following:
                 again = backoff.next()
                 self._metrics.count("kyverno_controller_requeue_total", "webhook", "1")
                 log.exception("webhooks and status could not be written, trying again in %.1f s", again)
-            if again:
-                asyncio.get_running_loop().call_later(again, self._wake.set)
+            if timer is not None:
+                # One timer: each round would else add another that goes on for ever.
+                timer.cancel()
+            timer = asyncio.get_running_loop().call_later(again, self._wake.set) if again else None
 
     async def _round(self) -> float:
         """One round; gives the seconds after which another is wanted, 0 for none."""
@@ -171,9 +178,14 @@ class Following:
         if wanted.unknown and time.monotonic() - self._kinds.asked > SOON_SECONDS / 2:
             discovery = await self._kinds.current(fresh=True)
             wanted = await self._wanted(entries, discovery, serving.ca)
-        await self.webhooks.ensure(wanted, serving.ca)
+        await self.webhooks.ensure(wanted)
+        if not self._swept and not self._settings.shadow:
+            await self.webhooks.sweep(wanted)
+            self._swept = True
         self._certificates.published(serving.ca)
-        await self._status.write(entries, "" if self.watchdog.reachable else UNREACHABLE)
+        models = {key: e.good.model for key, e in entries.items() if e.good is not None and e.good.model is not None}
+        findings = Findings(await self._lacking.look(models, discovery), self._policies.native)
+        await self._status.write(entries, "" if self.watchdog.reachable else UNREACHABLE, findings)
         if wanted.unknown:
             if wanted.unknown != self._told:
                 unknown = ", ".join(wanted.unknown)
@@ -182,7 +194,8 @@ class Following:
             recent = time.monotonic() - self._crd_changed < SETTLING_SECONDS
             return SOON_SECONDS if recent else STALE_SECONDS
         self._told = ()
-        return 0.0
+        # Whoever grants what is lacking tells nobody.
+        return STALE_SECONDS if findings.lacking else 0.0
 
     async def _wanted(self, entries: Mapping[ObjectKey, Entry], discovery: Discovery, ca: bytes) -> Configurations:
         # Each time: an owner that was made again has another UID, and the old one would take the webhooks with it.

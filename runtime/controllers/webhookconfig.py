@@ -30,6 +30,14 @@ log = logging.getLogger("thesmos.webhooks")
 
 MOST_MENDS: Final = 20
 
+_EVER: Final = tuple(
+    f"{what}-{how}"
+    for what in ("resource", "policy", "verify", "exception", "cel-exception", "global-context", "cleanup", "ttl")
+    for how in ("validating", "mutating")
+)
+"""Configurations that this or another version of Kyverno has had. Names are not guessed by their beginning: another
+installation may have a name that begins with ours."""
+
 _REPORT_GROUPS: Final = ("openreports.io", "reports.kyverno.io", "wgpolicyk8s.io")
 _OWN_GROUPS: Final = frozenset(["*", "kyverno.io", *_REPORT_GROUPS])
 
@@ -54,12 +62,13 @@ class WatchedPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """The two objects for resources, and the kind selectors that no resource meets. An object without webhooks stays:
-    tools look for its name."""
+    """The two objects for resources, the kind selectors that no resource meets, and the objects that do not depend on
+    policies. An object without webhooks stays: tools look for its name."""
 
     validating: Object
     mutating: Object
     unknown: tuple[str, ...] = ()
+    own: tuple[tuple[Resource, Object], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,9 @@ def build(
         # Kyverno's order: what is shared, then what policies have for their own.
         webhooks.sort(key=lambda w: "finegrained" in w["name"])
         objects[verb] = _configuration(verb, webhooks, frame)
-    return Configurations(objects["validate"], objects["mutate"], tuple(sorted(unknown)))
+    fixed = [] if settings.shadow else own_configurations(frame)
+    fixed.append((MUTATING_WEBHOOKS, verify_configuration(frame)))
+    return Configurations(objects["validate"], objects["mutate"], tuple(sorted(unknown)), tuple(fixed))
 
 
 def own_configurations(frame: Frame) -> list[tuple[Resource, Object]]:
@@ -316,15 +327,27 @@ class WebhookConfigController:
         self._settings = settings
         self._written: dict[str, Object] = {}
 
-    async def ensure(self, wanted: Configurations, ca: bytes) -> None:
+    async def ensure(self, wanted: Configurations) -> None:
         """Creates or replaces; writes nothing when all is as it should be. Raises the errors of the client."""
-        if not self._settings.shadow:
-            for resource, own in own_configurations(Frame(self._settings, ca)):
-                await self.bring(resource, own)
-        await self.bring(MUTATING_WEBHOOKS, verify_configuration(Frame(self._settings, ca)))
+        for resource, own in wanted.own:
+            await self.bring(resource, own)
         once = not self._settings.auto_update_webhooks
         await self.bring(VALIDATING_WEBHOOKS, wanted.validating, once=once)
         await self.bring(MUTATING_WEBHOOKS, wanted.mutating, once=once)
+
+    async def sweep(self, wanted: Configurations) -> None:
+        """Removes configurations of this installation's name that another version left: what they ask for nobody
+        answers any more. Raises the errors of the client."""
+        kept = {obj["metadata"]["name"] for _, obj in wanted.own}
+        kept |= {wanted.validating["metadata"]["name"], wanted.mutating["metadata"]["name"]}
+        known = {f"{self._settings.names.install}-{what}-webhook-cfg" for what in _EVER}
+        for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
+            for item in (await self._client.list(resource, "", {"labelSelector": f"{MANAGED_BY}=kyverno"}))["items"]:
+                name = str(item["metadata"]["name"])
+                ours = (item["metadata"].get("labels") or {}).get(MANAGED_BY) == "kyverno"
+                if ours and name in known and name not in kept:
+                    await self._client.delete(resource, name)
+                    log.info("removed %s, which another version left", name)
 
     async def remove(self) -> None:
         """Takes all of them away: nobody is left to answer."""

@@ -213,11 +213,11 @@ def test_the_controller_writes_only_what_differs() -> None:
         api = FakeApi()
         controller = WebhookConfigController(api, Settings())
         one = build([policy(("Pod",))], DISCOVERY, Settings(), b"CA")
-        await controller.ensure(one, b"CA")
+        await controller.ensure(one)
         assert len(api.objects[VALIDATING_WEBHOOKS.plural]) == 6
         assert len(api.objects[MUTATING_WEBHOOKS.plural]) == 3
         api.calls.clear()
-        await controller.ensure(one, b"CA")
+        await controller.ensure(one)
         assert {verb for verb, _, _ in api.calls} == {"get"}
         name = Names().resource_validating
         # Someone edits it: it is put right.
@@ -225,11 +225,11 @@ def test_the_controller_writes_only_what_differs() -> None:
         edited["webhooks"][0]["failurePolicy"] = "Ignore"
         edited["metadata"]["labels"] = {"theirs": "stays"}
         api.put(VALIDATING_WEBHOOKS, edited)
-        await controller.ensure(one, b"CA")
+        await controller.ensure(one)
         mended = await api.get(VALIDATING_WEBHOOKS, name)
         assert mended["webhooks"][0]["failurePolicy"] == "Fail"
         assert mended["metadata"]["labels"] == {"theirs": "stays", "webhook.kyverno.io/managed-by": "kyverno"}
-        await controller.ensure(build([], DISCOVERY, Settings(), b"CA"), b"CA")
+        await controller.ensure(build([], DISCOVERY, Settings(), b"CA"))
         assert (await api.get(VALIDATING_WEBHOOKS, name))["webhooks"] == []
         await controller.remove()
         assert not api.objects[VALIDATING_WEBHOOKS.plural]
@@ -318,12 +318,12 @@ def test_without_updates_everything_is_asked_about_and_written_once() -> None:
         assert [w["rules"][0]["resources"] for w in made.mutating["webhooks"]] == [["*/*"], ["*/*"]]
         api = FakeApi()
         controller = WebhookConfigController(api, settings)
-        await controller.ensure(made, b"CA")
+        await controller.ensure(made)
         edited = await api.get(VALIDATING_WEBHOOKS, Names().resource_validating)
         edited["webhooks"][0]["rules"] = []
         api.put(VALIDATING_WEBHOOKS, edited)
         # Theirs stays, but the bundle follows: without it nobody could be asked.
-        await controller.ensure(build([], DISCOVERY, settings, b"NEW"), b"NEW")
+        await controller.ensure(build([], DISCOVERY, settings, b"NEW"))
         found = await api.get(VALIDATING_WEBHOOKS, Names().resource_validating)
         assert found["webhooks"][0]["rules"] == []
         assert found["webhooks"][0]["clientConfig"]["caBundle"] == base64.b64encode(b"NEW").decode()
@@ -342,3 +342,24 @@ def test_an_owner_takes_the_configurations_with_it() -> None:
     owner = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "kyverno", "uid": "u"}
     made = build([], DISCOVERY, Settings(), b"CA", owner=owner)
     assert made.validating["metadata"]["ownerReferences"] == [owner]
+
+
+def test_what_another_version_left_is_removed() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        ours = {"webhook.kyverno.io/managed-by": "kyverno"}
+        for name, labels in (
+            ("kyverno-cel-exception-validating-webhook-cfg", ours),
+            ("kyverno-theirs-webhook-cfg", {}),
+            ("shadow-resource-validating-webhook-cfg", ours),
+        ):
+            api.put(VALIDATING_WEBHOOKS, {"metadata": {"name": name, "labels": labels}})
+        controller = WebhookConfigController(api, Settings())
+        made = build([], DISCOVERY, Settings(), b"CA")
+        await controller.ensure(made)
+        before = {name for _, name in api.objects[VALIDATING_WEBHOOKS.plural]}
+        await controller.sweep(made)
+        gone = before - {name for _, name in api.objects[VALIDATING_WEBHOOKS.plural]}
+        assert gone == {"kyverno-cel-exception-validating-webhook-cfg"}
+
+    asyncio.run(main())
