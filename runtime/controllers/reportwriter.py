@@ -39,8 +39,11 @@ OVERHEAD: Final = 600
 """Bytes that a change takes beside its results."""
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 30.0
+LAST_SECONDS: Final = 3.0
+"""How long a process that ends still writes."""
 MOST_TRIES: Final = 6
 """Tries for an object that is not there yet (admission comes before it is stored), or that the API server refuses."""
+TERMINATING: Final = "because it is being terminated"
 CONFLICTS: Final = 5
 """Tries at once after somebody else wrote the report meanwhile."""
 
@@ -199,12 +202,19 @@ class ReportWriter:
     # --- the index -----------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for namespace in ("", "any"):
-                resource = reports.resource_of(namespace, openreports=self._openreports)
-                group.create_task(self._follow(resource).run(), name=f"reports of {resource.plural}")
-            group.create_task(self._flush())
+        """Until cancelled; what waits then is still written."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for namespace in ("", "any"):
+                    resource = reports.resource_of(namespace, openreports=self._openreports)
+                    group.create_task(self._follow(resource).run(), name=f"reports of {resource.plural}")
+                group.create_task(self._flush())
+        finally:
+            # A scan would find it again, but what admission said would be lost.
+            given = iter([key for key, change in self._waiting.items() if change.admission])
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_SECONDS):
+                    await asyncio.gather(*(self._work(given) for _ in range(WORKERS)))
 
     def _follow(self, resource: Resource) -> Stream:
         seen: set[str] = set()
@@ -281,6 +291,9 @@ class ReportWriter:
             self._writing.add(key)
             try:
                 await self._write_again(key, change)
+            except asyncio.CancelledError:
+                self._put_back(key, change)
+                raise
             finally:
                 self._writing.discard(key)
                 self._size -= change.size
@@ -300,7 +313,9 @@ class ReportWriter:
         except TimeoutError:
             reason, patient = "no answer in time", True
         except ApiProblem as problem:
-            reason, patient = problem, problem.code >= 429
+            if TERMINATING in str(problem):
+                return
+            reason, patient = problem, problem.conflict or problem.code >= 429
         except Exception:
             log.exception("the report of %s could not be made", change.subject)
             return
@@ -309,13 +324,16 @@ class ReportWriter:
                 log.warning("the report of %s was not written: %s", change.subject.uid, reason)
             return
         change.due = time.monotonic() + min(LONGEST_WAIT, FIRST_WAIT * 2.0**change.tries)
+        self._put_back(key, change)
+
+    def _put_back(self, key: str, change: Change) -> None:
+        """What was not written waits again, under what was said since."""
         newer = self._waiting.pop(key, None)
         if newer is not None:
             self._size -= newer.size
-            newer = newer.over(change)
-        kept = newer or change
-        self._waiting[key] = kept
-        self._size += kept.size
+            change = newer.over(change)
+        self._waiting[key] = change
+        self._size += change.size
         self._filled.set()
 
     async def _write(self, change: Change) -> bool:
@@ -335,17 +353,18 @@ class ReportWriter:
                 return False
             subject = found
             known = self.known.get(subject.uid)
-        for _ in range(CONFLICTS):
+        conflicts = 0
+        while True:
             old = await self._read(subject) if known is not None else None
             try:
                 await self._store(subject, change, old)
                 return True
             except ApiProblem as problem:
-                if not problem.conflict:
+                conflicts += 1
+                if not problem.conflict or conflicts == CONFLICTS:
                     raise
                 # Somebody wrote, removed or made it meanwhile.
                 known = Known("", subject.namespace, "", ())
-        return False
 
     async def _store(self, subject: Subject, change: Change, old: Object | None) -> None:
         resource = self._resource(subject)

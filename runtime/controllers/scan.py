@@ -42,6 +42,8 @@ SETTLE: Final = 0.5
 """Seconds to wait for more changes of policies before objects are looked at."""
 LOOK_SECONDS: Final = 15.0
 """How often the kinds of the cluster and the labels of namespaces are compared with what they were."""
+AGAIN_SECONDS: Final = 2.0
+"""When that is tried again after it failed."""
 SLICE: Final = 0.005
 """Seconds of evaluation after which requests get their turn."""
 AT_ONCE: Final = 50
@@ -100,6 +102,7 @@ class Scan:
                     await self._follow()
                 except (ApiProblem, Unreachable, TimeoutError) as problem:
                     log.warning("the kinds to scan cannot be told: %s", problem)
+                    asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._changed.set)
                 except Exception:
                     log.exception("the background scan could not be brought up to date")
                 with contextlib.suppress(TimeoutError):

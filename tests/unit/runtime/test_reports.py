@@ -276,10 +276,36 @@ def test_an_api_server_that_is_away_is_waited_for(problem: Exception) -> None:
 
 def test_a_report_that_is_refused_is_given_up() -> None:
     async def scenario(stage: Stage) -> None:
-        stage.api.fail_next = [ApiProblem(403, "Forbidden", "the namespace is being terminated")] * 100
+        stage.api.fail_next = [ApiProblem(403, "Forbidden", "no")] * 100
         await _scan_one(stage)
 
     assert play(scenario).reports == {}
+
+
+def test_what_admission_said_is_written_before_the_end() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.writer.admitted(SUBJECT, [result("asked")])
+
+    assert play(scenario).said() == [("asked", "a", "pass", 1)]
+
+
+def test_a_storm_of_conflicts_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stage: Stage) -> None:
+        await _scan_one(stage)
+        replace, left = stage.api.replace, 30
+
+        async def stormy(resource: Resource, obj: Object, namespace: str = "") -> Object:
+            nonlocal left
+            left -= 1
+            if left > 0:
+                raise ApiProblem(409, "Conflict", "changed meanwhile")
+            return await replace(resource, obj, namespace)
+
+        monkeypatch.setattr(stage.api, "replace", stormy)
+        await stage.writer.scanned(SUBJECT, [result(status="fail")], "other")
+        await stage.written()
+
+    assert play(scenario).said() == [("scanned", "a", "fail", 1)]
 
 
 def test_admission_never_waits_for_room() -> None:
