@@ -26,6 +26,10 @@ from runtime.webhook.tls import make_ca, make_serving
 from tests.cluster.controlplane.build import Assets
 
 TOKEN: Final = "test-admin-token"
+ACCOUNT_TOKEN: Final = "test-account-token"
+ACCOUNT: Final = "system:serviceaccount:kyverno:kyverno"
+"""The user that Thesmos is in the tests: what it does itself must be told from what others do. It may do everything;
+what its roles allow is tried with the manifests."""
 START_SECONDS: Final = 90.0
 
 CONTROLLERS: Final = (
@@ -71,6 +75,7 @@ class ControlPlane:
         self.assets = assets
         self.folder = folder
         self.kubeconfig = folder / "kubeconfig"
+        self.account = folder / "account.kubeconfig"
         self.audit_log = folder / "audit.log"
         self._etcd_port, self._peer_port, self._api_port = free_port(), free_port(), free_port()
         self._controller_port = free_port()
@@ -123,15 +128,16 @@ class ControlPlane:
             ("apiserver.crt", serving.pair.cert),
             ("apiserver.key", serving.pair.key),
             ("account.key", account_key),
-            ("tokens.csv", f"{TOKEN},admin,admin,system:masters\n".encode()),
-            ("kubeconfig", self._kubeconfig_text().encode()),
+            ("tokens.csv", _tokens().encode()),
+            ("kubeconfig", self._kubeconfig_text(TOKEN).encode()),
+            ("account.kubeconfig", self._kubeconfig_text(ACCOUNT_TOKEN).encode()),
             ("audit-policy.yaml", AUDIT_POLICY.encode()),
         ):
             path = self.folder / name
             path.write_bytes(data)
             path.chmod(0o600)
 
-    def _kubeconfig_text(self) -> str:
+    def _kubeconfig_text(self, token: str) -> str:
         return f"""apiVersion: v1
 kind: Config
 clusters:
@@ -139,7 +145,7 @@ clusters:
   cluster: {{server: "{self.url}", certificate-authority: "{self.folder / "ca.crt"}"}}
 users:
 - name: admin
-  user: {{token: {TOKEN}}}
+  user: {{token: {token}}}
 contexts:
 - name: test
   context: {{cluster: test, user: admin}}
@@ -230,3 +236,8 @@ current-context: test
     def _tail(self, name: str) -> str:
         lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
         return "\n".join(lines[-15:])
+
+
+def _tokens() -> str:
+    groups = "system:masters,system:serviceaccounts,system:serviceaccounts:kyverno"
+    return f'{TOKEN},admin,admin,system:masters\n{ACCOUNT_TOKEN},{ACCOUNT},account,"{groups}"\n'

@@ -3,6 +3,9 @@ them off."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 from tests.cluster.cluster import Cluster
 
 DATA = """
@@ -139,6 +142,82 @@ def test_copies_follow_their_source(cluster: Cluster) -> None:
     cluster.delete("configmap", "source", "-n", "default")
     for name in ("gen-c1", "gen-c2"):
         gone(cluster, "configmap", "settings", "-n", name)
+
+
+def test_an_edit_that_no_webhook_is_asked_about_is_found(cluster: Cluster) -> None:
+    policy = CLONE.format(name="unseen", team="e", source="unseen-source").replace(
+        'namespace: "{{request.object.metadata.name}}"', "namespace: kube-system"
+    )
+    cluster.apply(config_map("unseen-source", "one"))
+    cluster.policy(policy, "clusterpolicy", "unseen")
+    cluster.admitted(namespace("gen-e", "e"))
+    place = ("configmap", "settings", "-n", "kube-system")
+    cluster.appears(*place)
+
+    def value() -> str:
+        found: str = cluster.get(*place)["data"]["key"]
+        return found
+
+    cluster.plane.kubectl("patch", *place, "--type=merge", "-p", '{"data":{"key":"edited"}}')
+    cluster.until(lambda: value() == "one", what="the edit taken back")
+    cluster.delete(*place)
+    cluster.appears(*place)
+    # What happens while nobody runs is found at the next start.
+    with stopped(cluster):
+        cluster.plane.kubectl("patch", *place, "--type=merge", "-p", '{"data":{"key":"edited"}}')
+    cluster.until(lambda: value() == "one", seconds=20, what="the edit taken back")
+    with stopped(cluster):
+        cluster.delete("clusterpolicy", "unseen")
+    gone(cluster, *place)
+
+
+def test_a_subresource_sets_a_rule_off(cluster: Cluster) -> None:
+    cluster.policy(
+        """
+        apiVersion: kyverno.io/v1
+        kind: ClusterPolicy
+        metadata: {name: evictions}
+        spec:
+          rules:
+          - name: note
+            match: {any: [{resources: {kinds: [Pod/eviction]}}]}
+            generate:
+              apiVersion: v1
+              kind: ConfigMap
+              name: "evicted-{{request.name}}"
+              namespace: "{{request.namespace}}"
+              synchronize: false
+              data: {data: {by: "{{request.userInfo.username}}"}}
+        """.replace("spec:", "spec:\n          background: false", 1),
+        "clusterpolicy",
+        "evictions",
+    )
+    cluster.admitted(
+        """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: evicted, namespace: default}
+        spec: {containers: [{name: c, image: c}]}
+        """
+    )
+    eviction = '{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"evicted","namespace":"default"}}'
+    done = cluster.plane.kubectl(
+        "create", "--raw", "/api/v1/namespaces/default/pods/evicted/eviction", "-f", "-", stdin=eviction
+    )
+    assert done.returncode == 0, done.stderr
+    made = cluster.appears("configmap", "evicted-evicted", "-n", "default")
+    assert made["data"] == {"by": "admin"}
+    assert made["metadata"]["labels"]["generate.kyverno.io/trigger-kind"] == "Eviction"
+
+
+@contextlib.contextmanager
+def stopped(cluster: Cluster) -> Iterator[None]:
+    """Thesmos does not run while the block does."""
+    cluster.thesmos.stop()
+    try:
+        yield
+    finally:
+        cluster.thesmos.start()
 
 
 def test_a_missing_source_is_told_of_and_tried_again(cluster: Cluster) -> None:

@@ -48,7 +48,7 @@ class Thesmos:
         return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> None:
-        command = [sys.executable, "-m", "runtime.cli.main", self.command, "--kubeconfig", str(self.plane.kubeconfig)]
+        command = [sys.executable, "-m", "runtime.cli.main", self.command, "--kubeconfig", str(self.plane.account)]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--server-ip", f"127.0.0.1:{self.port}"]
         command += ["--ca-out", str(self._ca), *self._flags]
         with self.log.open("ab") as log:
