@@ -8,18 +8,27 @@ grant; the status of a policy names what its background scan cannot read. The AP
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from runtime.config import Names
 from runtime.k8s.client import KubeClient, Resource
 from runtime.k8s.discovery import Discovery, Entry
+from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import ACCESS_REVIEW
 
 if TYPE_CHECKING:
     from compiler.schema.model import GenerateTarget, Policy, Rule, Target
+
+    _Needs: TypeAlias = "dict[Key, tuple[Policy, Discovery, list[Need]]]"
+
+log = logging.getLogger("thesmos.permissions")
+
+Key = tuple[str, str, str]
+"""Kind, namespace and name of a policy."""
 
 SELF_ACCESS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
@@ -28,6 +37,7 @@ GRANTED_SECONDS: Final = 60.0
 REFUSED_SECONDS: Final = 1.0
 """How long an answer is taken for granted: who was refused grants it now and applies the policy again."""
 
+AT_ONCE: Final = 16
 KEPT: Final = 4096
 """Answers that are remembered: policies name objects, so that their number has no bound of its own."""
 
@@ -76,6 +86,7 @@ class Rights:
         self._client = client
         self._names = names
         self._known: dict[tuple[str, ...], tuple[bool, float]] = {}
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def lacking(self, needs: Iterable[Need]) -> list[Lack]:
         """The needs that are not met, in their order. Raises the errors of the client."""
@@ -100,9 +111,9 @@ class Rights:
         review = SELF_ACCESS
         if user != self._names.user_of("admission"):
             review, spec = ACCESS_REVIEW, {**spec, "user": user, "groups": _groups(user)}
-        answer = await self._client.create(
-            review, {"apiVersion": review.api_version, "kind": review.kind, "spec": spec}
-        )
+        asking = {"apiVersion": review.api_version, "kind": review.kind, "spec": spec}
+        async with self._at_once:
+            answer = await self._client.create(review, asking)
         allowed = (answer.get("status") or {}).get("allowed") is True
         if len(self._known) >= KEPT:
             self._known.clear()
@@ -183,6 +194,47 @@ def scan_needs(policy: Policy, discovery: Discovery) -> list[Need]:
         for entry in _entries(kind, discovery)
         if _main(entry)
     ]
+
+
+class Lacking:
+    """What each policy lacks, for the status: every permission that its rules need, those of the background scan where
+    ``scans`` included."""
+
+    def __init__(self, rights: Rights, *, scans: bool) -> None:
+        self._rights = rights
+        self._scans = scans
+        # By the model and the kinds that they are of: looking up kinds takes longer than asking for permissions.
+        self._needs: _Needs = {}
+        self._told: dict[Key, str] = {}
+
+    async def look(self, policies: Mapping[Key, Policy], discovery: Discovery) -> Mapping[Key, str]:
+        """One line for each policy that lacks something. While the API server does not say, what it said last."""
+        self._needs = await asyncio.to_thread(self._all, policies, discovery)
+        try:
+            lacks = await self._rights.lacking(need for _, _, needs in self._needs.values() for need in needs)
+        except (ApiProblem, Unreachable, TimeoutError) as problem:
+            log.warning("the permissions of this installation cannot be asked for: %s", problem)
+            return self._told
+        by_need = {lack.need: lack for lack in lacks}
+        found = {key: [by_need[n] for n in needs if n in by_need] for key, (_, _, needs) in self._needs.items()}
+        told = {key: summary(lacking) for key, lacking in found.items() if lacking}
+        for key, text in told.items():
+            if self._told.get(key) != text:
+                log.warning("%s %s", "/".join(part for part in key if part), text)
+        self._told = told
+        return told
+
+    def _all(
+        self, policies: Mapping[Key, Policy], discovery: Discovery
+    ) -> dict[Key, tuple[Policy, Discovery, list[Need]]]:
+        found = {}
+        for key, policy in policies.items():
+            known = self._needs.get(key)
+            if known is None or known[0] is not policy or known[1] is not discovery:
+                scanned = scan_needs(policy, discovery) if self._scans else []
+                known = (policy, discovery, [*working_needs(policy, discovery), *scanned])
+            found[key] = known
+        return found
 
 
 def _generated(rule: Rule) -> Iterator[tuple[str, GenerateTarget]]:

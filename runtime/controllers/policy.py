@@ -36,6 +36,7 @@ from vm.structure import VerifyError
 if TYPE_CHECKING:
     from compiler.schema.model import Policy
     from compiler.schema.model import Rule as ModelRule
+    from runtime.controllers.status import Native
     from vm.code import Module
     from vm.host import Imports
 
@@ -99,6 +100,8 @@ class PolicyController:
         self._wake = asyncio.Event()
         self._generation = 0
         self._instead: Mapping[ObjectKey, Entry] | None = None
+        self.native: dict[ObjectKey, Native] = {}
+        """Policies of which one of the API server's own is made, or might have been (``admissionpolicies``)."""
         self._cache = None if settings.bundle_cache is None else BundleCache(settings.bundle_cache)
         self._registry = settings.registry
         self._context_bytes = settings.context_bytes

@@ -13,7 +13,7 @@ from compiler.schema import read_policies
 from compiler.schema.model import Policy
 from compiler.source import load_documents
 from runtime.config import Names, Settings
-from runtime.controllers.permissions import Need, Rights, scan_needs, summary, unserved, working_needs
+from runtime.controllers.permissions import Lacking, Need, Rights, scan_needs, summary, unserved, working_needs
 from runtime.controllers.policyadmission import PolicyAdmission
 from runtime.k8s.client import Resource
 from runtime.k8s.discovery import Discovery, Entry
@@ -277,3 +277,27 @@ def test_a_time_to_live_that_says_nothing_is_warned_of() -> None:
     wrong = asked("tomorrow")
     assert wrong["allowed"] is True
     assert "tomorrow" in wrong["warnings"][0]
+
+
+def test_the_status_names_what_policies_lack() -> None:
+    async def main() -> None:
+        scanned = policy("validate: {deny: {}}", match="Pod")
+        scanned["spec"]["background"] = True
+        models = {
+            ("ClusterPolicy", "", "p"): model(scanned),
+            ("ClusterPolicy", "", "q"): model(policy(generate("team"))),
+        }
+        api = Allowing(("get", "pods", "*"))
+        lacking = Lacking(Rights(api, Names()), scans=True)  # type: ignore[arg-type]
+        told = {
+            ("ClusterPolicy", "", "p"): "needs list,watch on pods",
+            ("ClusterPolicy", "", "q"): "needs get,create on configmaps",
+        }
+        assert await lacking.look(models, DISCOVERY) == told
+        api.problem = ApiProblem(500, "InternalError", "etcd is away")
+        lacking._rights._known.clear()
+        assert await lacking.look(models, DISCOVERY) == told
+        quiet = Lacking(Rights(Allowing(), Names()), scans=False)  # type: ignore[arg-type]
+        assert ("ClusterPolicy", "", "p") not in await quiet.look(models, DISCOVERY)
+
+    asyncio.run(main())

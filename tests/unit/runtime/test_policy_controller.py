@@ -13,7 +13,7 @@ from runtime.bundles import make_imports
 from runtime.config import Settings
 from runtime.controllers.policy import PolicyController, watched
 from runtime.controllers.policyadmission import PolicyAdmission
-from runtime.controllers.status import StatusWriter, rule_count, wanted
+from runtime.controllers.status import Findings, Native, StatusWriter, rule_count, wanted
 from runtime.k8s.resources import CLUSTER_POLICY
 from runtime.observe.metrics import Metrics
 from runtime.request import Request
@@ -218,6 +218,41 @@ def test_the_status_is_written_once() -> None:
         (key,) = controller.entries
         controller.entries[key].obj.pop("status")
         await writer.write(controller.entries)
+
+    asyncio.run(main())
+
+
+def test_the_status_tells_what_autogen_makes_and_what_is_lacking() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        controller = PolicyController(Live(), Settings(), Metrics(), make_imports(), lambda: None)
+        writer = StatusWriter(api)
+        key = ("ClusterPolicy", "", "require-team")
+
+        async def status(obj: dict[str, Any], findings: Findings | None = None) -> dict[str, Any]:
+            controller.note("changed", api.put(CLUSTER_POLICY, obj))
+            await controller.round()
+            await writer.write(controller.entries, findings=findings)
+            written: dict[str, Any] = api.objects["clusterpolicies"]["", "require-team"]["status"]
+            return written
+
+        plain = policy()
+        found = await status(plain, Findings({key: "needs list on pods"}, {key: Native(True)}))
+        rules = [rule["name"] for rule in found["autogen"]["rules"]]
+        assert rules == ["autogen-team-label", "autogen-cronjob-team-label"]
+        assert "template" in found["autogen"]["rules"][0]["validate"]["pattern"]["spec"]
+        assert found["validatingadmissionpolicy"] == {"generated": True, "message": ""}
+        assert [(c["type"], c["status"]) for c in found["conditions"]] == [
+            ("Ready", "True"),
+            ("RBACPermissionsGranted", "False"),
+        ]
+        assert found["conditions"][1]["message"] == "needs list on pods"
+        # What is granted is not told of, and rules that are gone leave the status.
+        none = {"pod-policies.kyverno.io/autogen-controllers": "none"}
+        found = await status({**plain, "metadata": {**plain["metadata"], "annotations": none}, "status": found})
+        assert found["autogen"] == {}
+        assert [c["type"] for c in found["conditions"]] == ["Ready"]
+        assert found["validatingadmissionpolicy"] == {"generated": False, "message": ""}
 
     asyncio.run(main())
 
