@@ -101,7 +101,13 @@ class AuditTrail:
             self._scan.policies_changed()
 
     def judged(self, judged: Judged, seconds: float) -> None:
-        """A request as the webhook decided it. Returns at once."""
+        """A request as the webhook decided it. Returns at once, and never raises: the request must be answered."""
+        try:
+            self._note(judged)
+        except Exception:
+            log.exception("what became of a request could not be reported")
+
+    def _note(self, judged: Judged) -> None:
         request, response = judged.request, judged.response
         if (
             not judged.decision.allowed

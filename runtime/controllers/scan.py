@@ -284,7 +284,14 @@ class _KindScan:
         looked_at = self._hash(obj, namespace)
         if not (listed and self._forced) and not self._is_new(subject.uid, looked_at):
             return
-        reported = await self._look(obj, subject, namespace, looked_at)
+        try:
+            reported = await self._look(obj, subject, namespace, looked_at)
+        except (ApiProblem, Unreachable, TimeoutError):
+            raise
+        except Exception:
+            # One object must not keep the others of its kind from being looked at.
+            log.exception("%s %s/%s could not be scanned", subject.kind, subject.namespace, subject.name)
+            reported = False
         self._seen[subject.uid] = looked_at + REPORTED if reported else looked_at
 
     def _is_filtered(self, subject: Subject) -> bool:

@@ -432,3 +432,34 @@ def test_policies_of_the_api_server_are_left_alone_else(native: bool, enabled: s
         await stage.quiet()
 
     assert play(scenario, Stage(reporting=Reporting(native=native))).said("a") == {"scanned": "fail"}
+
+
+def test_an_object_that_cannot_be_scanned_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = scan._KindScan._look
+
+    async def fails(self: Any, obj: Object, *rest: Any) -> bool:
+        if obj["metadata"]["name"] == "a":
+            raise ValueError("no text")
+        return await look(self, obj, *rest)
+
+    monkeypatch.setattr(scan._KindScan, "_look", fails)
+
+    async def scenario(stage: Stage) -> None:
+        for name in ("a", "b"):
+            stage.api.put(CONFIG_MAP, config(name))
+        await stage.use(policy())
+        await stage.until(lambda: stage.said("b"))
+
+    assert play(scenario).said("a") is None
+
+
+def test_a_report_that_cannot_be_made_does_not_keep_a_request_from_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*told: Any) -> None:
+        raise ValueError("no text")
+
+    async def scenario(stage: Stage) -> None:
+        await stage.use(policy("q", background=False))
+        monkeypatch.setattr(stage.trail.writer, "admitted", fails)
+        admit(stage, config("a"))
+
+    play(scenario)
