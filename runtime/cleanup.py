@@ -80,7 +80,7 @@ def _outcome(engine: Engine, plan: RulePlan, request: Request, obj: dict[str, An
     """What the code of a rule says of an object: that it goes, or an error; None for one that stays."""
     engine.add_images(request)
     root = {**request.root_of(plan.name), "target": obj}
-    outcome = plan.run(plan.entry, root, engine.meter())
+    outcome: Outcome = plan.run(plan.entry, root, engine.meter())
     if outcome.status not in (Status.PASS, Status.ERROR):
         return None
     if engine.exceptions.holding(plan, request.namespace, root, engine.meter):

@@ -27,11 +27,13 @@ _SUBRESOURCE: Final = re.compile(r"[/.]")
 @dataclass(frozen=True, slots=True)
 class Changed:
     """What a rule did to one of its targets. ``target`` is the object as it was, None where the targets could not be
-    found; ``result.patched`` is the new one where it changed. ``subresource`` is what to update of it."""
+    found; ``result.patched`` is the new one where it changed. ``subresource`` is what to update of it; ``resource`` is
+    what a cluster said it is called (``group``, ``version``, ``plural``, ``kind``)."""
 
     target: dict[str, Any] | None
     result: RuleResult
     subresource: str = ""
+    resource: Mapping[str, str] | None = None
 
 
 def mutate_existing(result: RuleResult, request: Request, meter: Callable[[], Meter]) -> tuple[Changed, ...]:
@@ -81,7 +83,7 @@ def _changed(result: RuleResult, request: Request, number: int, found: Mapping[s
     outcome = plan.run(plan.entry, root, meter)
     status = WORDS.get(outcome.status, PASS)
     made = replace(result, status=status, message=outcome.message or "", patched=outcome.patched, product=None)
-    return Changed(target, made, subresource)
+    return Changed(target, made, subresource, found.get("resource"))
 
 
 def selected(spec: Mapping[str, Any], objects: Iterable[Mapping[str, Any]]) -> Value:

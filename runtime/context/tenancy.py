@@ -2,8 +2,8 @@
 
 :func:`runtime.host.ask` puts each call through :func:`admitted`. A call carries the namespace of the policy it comes
 from; that is taken from verified code and not from anything that a request could change. A namespaced policy reads
-ConfigMaps of its own namespace, calls paths below its own namespace, reads no global context and calls no service (the
-last unless ``--allowHTTPInNamespacedPolicies`` lets it).
+ConfigMaps of its own namespace, calls paths below its own namespace, copies and changes objects of its own namespace,
+reads no global context, and calls no service (the last unless ``--allowHTTPInNamespacedPolicies`` lets it).
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ def admitted(call: HostCall, *, services: bool = False) -> HostCall | Err:
             return _api_call(call, services)
         case "globalcontext" if call.scope is not None:
             return Err("host", f"a policy of the namespace {call.scope} reads no global context")
+        case "sources" if call.scope is not None and call.payload.get("namespace") != call.scope:
+            return Err("host", f"a policy of the namespace {call.scope} reads nothing elsewhere")
+        case "targets" if call.scope is not None and call.payload.get("namespace") != call.scope:
+            return Err("host", f"a policy of the namespace {call.scope} changes nothing elsewhere")
     return call
 
 

@@ -14,7 +14,9 @@ from typing import Any, Final
 from runtime.context.cluster import Answers
 from runtime.context.outside import CONTEXT_CALLS
 from runtime.context.services import Services
-from runtime.host import AUTHORIZE, NAMESPACE_CALL, SOURCES
+from runtime.controllers.selectors import selector_text
+from runtime.controllers.targets import targets
+from runtime.host import AUTHORIZE, NAMESPACE_CALL, SOURCES, TARGETS
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -54,6 +56,8 @@ class Lookups:
                 return await self._params(call)
             if call.kind == SOURCES:
                 return await self._sources(call)
+            if call.kind == TARGETS:
+                return await targets(self._client, self._discovery, call)
             if call.kind in CONTEXT_CALLS:
                 return await self._contexts.ask(call)
             if call.kind == NAMESPACE_CALL:
@@ -136,20 +140,3 @@ class Lookups:
             for entry in (await self._discovery(fresh)).find(group, version, kind):
                 return entry.resource
         return None
-
-
-def selector_text(selector: Mapping[str, Any]) -> str:
-    """A label selector as the API server takes it in a query."""
-    parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for expression in selector.get("matchExpressions") or ():
-        key, values = expression.get("key"), ",".join(map(str, expression.get("values") or ()))
-        match expression.get("operator"):
-            case "In":
-                parts.append(f"{key} in ({values})")
-            case "NotIn":
-                parts.append(f"{key} notin ({values})")
-            case "Exists":
-                parts.append(str(key))
-            case "DoesNotExist":
-                parts.append(f"!{key}")
-    return ",".join(parts)

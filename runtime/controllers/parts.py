@@ -8,6 +8,7 @@ from runtime.controllers.audittrail import AuditTrail
 from runtime.controllers.cleaning import Cleaning
 from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation, Part
+from runtime.controllers.mutatepolicies import MutatePart
 from runtime.controllers.triggers import Triggers
 
 
@@ -17,6 +18,7 @@ def make_parts(installation: Installation) -> list[Part]:
     rows: list[tuple[str, Callable[[Installation], Part]]] = [
         ("admission", Triggers),
         ("background", GeneratePart),
+        ("background", MutatePart),
         ("background", lambda i: i.requests),
         ("cleanup", Cleaning),
     ]

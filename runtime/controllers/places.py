@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from runtime.controllers.lookups import selector_text
+from runtime.controllers.selectors import selector_text
 from runtime.k8s.client import Resource
 from runtime.k8s.discovery import Discovery
 from runtime.policyset import RulePlan

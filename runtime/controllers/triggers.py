@@ -16,6 +16,8 @@ from typing import Final, TypeAlias
 from runtime.controllers.backgroundrequests import evaluated
 from runtime.controllers.generatetriggers import generated_rules, other_events
 from runtime.controllers.installation import Installation
+from runtime.controllers.mutation import KIND as MUTATE_EXISTING
+from runtime.controllers.mutation import mutating_rules
 from runtime.engine import Engine, RuleResult
 from runtime.observe.decisions import count_result
 from runtime.request import Request
@@ -27,7 +29,7 @@ Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResul
 """Called with the request, the results of the rules of one kind (those that do not match it left out), and until when
 there is time (a reading of ``time.monotonic``)."""
 
-HANDLERS: Final[dict[str, Handler]] = {"generate": generated_rules}
+HANDLERS: Final[dict[str, Handler]] = {"generate": generated_rules, MUTATE_EXISTING: mutating_rules}
 
 
 class Triggers:

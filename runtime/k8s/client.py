@@ -67,7 +67,7 @@ class KubeClient(Protocol):
     async def list(self, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None) -> Object: ...
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object: ...
     async def create(self, resource: Resource, obj: Object, namespace: str = "") -> Object: ...
-    async def replace(self, resource: Resource, obj: Object, namespace: str = "") -> Object: ...
+    async def replace(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object: ...
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", subresource: str = ""
     ) -> Object: ...
@@ -136,9 +136,9 @@ class HttpKubeClient:
         self._asked("create", resource, namespace)
         return await self._json("POST", resource.path(namespace), obj)
 
-    async def replace(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+    async def replace(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
         self._asked("update", resource, namespace)
-        return await self._json("PUT", resource.path(namespace, obj["metadata"]["name"]), obj)
+        return await self._json("PUT", resource.path(namespace, obj["metadata"]["name"], subresource), obj)
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, namespace: str = "", subresource: str = ""

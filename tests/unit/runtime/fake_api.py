@@ -92,7 +92,7 @@ class FakeApi:
             raise ApiProblem(409, "AlreadyExists", "already exists")
         return self.put(resource, obj)
 
-    async def replace(self, resource: Resource, obj: Object, namespace: str = "") -> Object:
+    async def replace(self, resource: Resource, obj: Object, namespace: str = "", subresource: str = "") -> Object:
         self._enter("replace", resource, obj["metadata"]["name"])
         current = self.objects.get(resource.plural, {}).get(key_of(obj))
         if current is None:

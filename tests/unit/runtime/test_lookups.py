@@ -12,7 +12,8 @@ import pytest
 from compiler import compile_policies, load_documents
 from compiler.diagnostics import Reporter
 from runtime.controllers import lookups
-from runtime.controllers.lookups import Lookups, selector_text
+from runtime.controllers.lookups import Lookups
+from runtime.controllers.selectors import selector_text
 from runtime.host import KEY as HOST
 from runtime.host import MAX_QUESTIONS, Table, drive, settle, within
 from runtime.k8s.client import Object, Resource

@@ -1,0 +1,45 @@
+"""The objects of a cluster that may set a rule off, one after another: for rules that are carried out for what is there
+already when their policy comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from runtime.controllers.installation import Installation
+from runtime.k8s.client import Object, Resource
+from vm.code import MatchKey
+
+
+async def existing(
+    installation: Installation, keys: Iterable[MatchKey], namespace: str | None
+) -> AsyncIterator[Object]:
+    """Objects of the kinds that a rule's match names, of a namespaced policy those of its own namespace; each once,
+    though a kind may be served in several versions. What is being deleted is left out. Raises the errors of the
+    client."""
+    seen: set[tuple[str, str]] = set()
+    for resource in await _kinds(installation, keys, namespace):
+        async for page in installation.client.pages(resource, namespace or "", {"limit": "250"}):
+            for item in page.get("items") or ():
+                await asyncio.sleep(0)
+                metadata = item.get("metadata") or {}
+                identity = (resource.kind, str(metadata.get("uid") or ""))
+                if metadata.get("deletionTimestamp") or identity in seen:
+                    continue
+                seen.add(identity)
+                yield {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+
+
+async def _kinds(installation: Installation, keys: Iterable[MatchKey], namespace: str | None) -> list[Resource]:
+    found: dict[tuple[str, str], Resource] = {}
+    discovery = await installation.discovery(False)
+    for key in keys:
+        kind = key.kind
+        if kind.subresource or (key.operations and not {"CREATE", "UPDATE"} & set(key.operations)):
+            continue
+        for entry in discovery.find(kind.group, kind.version, kind.kind):
+            resource = entry.resource
+            if "list" in entry.verbs and (resource.namespaced or namespace is None):
+                found.setdefault((resource.group, resource.plural), resource)
+    return list(found.values())
