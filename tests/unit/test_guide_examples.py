@@ -14,7 +14,7 @@ from vm.intrinsics.pod_security_checks import CHECKS
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guide"
 SHOWN = [
     pytest.param(text, id=f"{page}-{i}")
-    for page in ("pod-security", "exceptions", "contexts", "loops", "mutation", "generate", "cleanup")
+    for page in ("pod-security", "exceptions", "contexts", "loops", "mutation", "generate", "cleanup", "rollout")
     for i, text in enumerate(
         re.findall(r"^```yaml\n(apiVersion: kyverno.*?)^```$", (GUIDE / f"{page}.md").read_text("utf-8"), re.M | re.S)
     )
