@@ -66,13 +66,13 @@ class AuditTrail:
         self._said: OrderedDict[tuple[str, str], str] = OrderedDict()
         self._lost: set[str] = set()
         self._changed = asyncio.Event()
+        installation.shards.listen(self._changed.set)
         if settings.write and settings.admission:
             installation.live.observers.append(self.judged)
             installation.outcomes.append(self.outcome)
 
     async def run(self) -> None:
         """Until cancelled."""
-        self.policies_changed()
         async with asyncio.TaskGroup() as group:
             if self._settings.write:
                 group.create_task(self.writer.run())
@@ -158,18 +158,22 @@ class AuditTrail:
         return said == digest and uid in self.writer.known
 
     async def _sweep(self) -> None:
-        """Reports that hold results of rules that are gone are written again without them."""
+        """Reports that hold results of rules that are gone, also since before this process, are written again without
+        them."""
+        if not self._settings.write:
+            return
+        await self.writer.synced.wait()
+        holds = self._installation.shards.holds
         while True:
             await self._changed.wait()
             self._changed.clear()
-            lost, self._lost = self._lost, set()
-            if not lost or not self._settings.write:
+            if not self._installation.live.ready:
                 continue
-            await self.writer.synced.wait()
-            marks = {mark(policy) for policy in lost}
-            holds = self._installation.shards.holds
+            lost = {mark(policy) for policy in self._lost}
+            self._lost = set()
+            there = {mark(place[0]) for place, rules in self.writer.rules.items() if "admission" in rules.values()}
             for count, (uid, known) in enumerate(list(self.writer.known.items())):
-                if not marks.isdisjoint(known.admission) and holds(PART, uid):
+                if any(one in lost or one not in there for one in known.admission) and holds(PART, uid):
                     self.writer.swept(uid)
                 if count % 1000 == 999:
                     await asyncio.sleep(0)

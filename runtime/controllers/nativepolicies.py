@@ -46,10 +46,11 @@ class Compiled:
 
 
 class NativePolicies:
-    """``changed`` is called after a change of :attr:`policies`."""
+    """``changed`` is called after a change of :attr:`policies`; ``ready`` is set once those of the start are there."""
 
     def __init__(self, client: KubeClient, settings: Settings, changed: Callable[[], None]) -> None:
         self.policies = PolicySet.empty()
+        self.ready = asyncio.Event()
         self._settings = settings
         self._changed = changed
         self._wake = asyncio.Event()
@@ -68,6 +69,7 @@ class NativePolicies:
                 self._wake.clear()
                 if await self._compile():
                     self._changed()
+                self.ready.set()
                 await self._wake.wait()
 
     def _note(self, change: Change, obj: Object) -> None:

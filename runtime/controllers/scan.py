@@ -46,6 +46,8 @@ AGAIN_SECONDS: Final = 2.0
 """When that is tried again after it failed."""
 SLICE: Final = 0.005
 """Seconds of evaluation after which requests get their turn."""
+NATIVE_SECONDS: Final = 10.0
+"""How long the policies of the API server are waited for."""
 AT_ONCE: Final = 50
 """Policies that are evaluated in one go: with simple rules that takes 2 ms."""
 ANSWER_SECONDS: Final = 30.0
@@ -93,6 +95,11 @@ class Scan:
         """Until cancelled."""
         if self._installation.settings.reporting.write:
             await self._writer.synced.wait()
+        if self._native is not None:
+            # What they said would else be taken out of reports and put back; but they may not be readable at all.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(NATIVE_SECONDS):
+                    await self._native.ready.wait()
         try:
             while True:
                 if self._changed.is_set():
@@ -115,6 +122,9 @@ class Scan:
 
     async def _follow(self) -> None:
         """Brings the streams in line with policies, kinds and namespaces."""
+        if not self._installation.live.ready:
+            # Before the first policies are here all reports would look as if their rules were gone.
+            return
         if self._engine_changed:
             # A thread of its own would meet the policies while they change; 500 of them take about 20 ms.
             self._engines = tuple(self._make_engines())

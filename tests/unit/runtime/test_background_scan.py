@@ -251,6 +251,26 @@ def test_a_start_goes_on_where_the_last_process_ended() -> None:
     ]
 
 
+def test_before_the_first_policies_are_here_no_report_is_touched() -> None:
+    async def first(stage: Stage) -> None:
+        stage.api.put(CONFIG_MAP, config("a"))
+        await stage.use(policy("p", rule="scanned"), policy("q", rule="asked", background=False))
+        admit(stage, config("a"))
+        await stage.until(lambda: stage.said("a") == {"asked": "fail", "scanned": "fail"})
+
+    async def second(stage: Stage) -> None:
+        await stage.trail.writer.synced.wait()
+        await stage.quiet()
+        assert stage.said("a") == {"asked": "fail", "scanned": "fail"}
+        # One of the policies went while nobody was there.
+        await stage.use(policy("p", rule="scanned"))
+        await stage.until(lambda: stage.said("a") == {"scanned": "fail"})
+
+    begun = Stage()
+    begun.api.objects = play(first).api.objects
+    play(second, begun)
+
+
 def test_at_intervals_everything_is_looked_at_and_nothing_written() -> None:
     async def scenario(stage: Stage) -> None:
         stage.api.put(CONFIG_MAP, config("a"))
