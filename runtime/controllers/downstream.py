@@ -101,7 +101,7 @@ class Downstream:
                 return "created", self._remember(wanted, made)
             if not sync:
                 return "none", live
-            if self._matches(wanted, live):
+            if self._matches(wanted, live, apply=apply):
                 return "none", self._remember(wanted, live)
             try:
                 made = await self._write(resource, _over(wanted, live), namespace, apply=apply, create=False)
@@ -220,8 +220,10 @@ class Downstream:
             return await self._client.create(resource, obj, namespace)
         return await self._client.replace(resource, obj, namespace)
 
-    def _matches(self, wanted: Object, live: Object) -> bool:
+    def _matches(self, wanted: Object, live: Object, *, apply: bool) -> bool:
         like = likeness(wanted, live)
+        if like == "more" and apply:
+            return True  # what others add is theirs
         if like == "more":
             # Defaults of the API server, or what others added: in the version that came back from our own write it was
             # defaults.

@@ -188,7 +188,14 @@ class Generation:
                 continue
             others: Reason = "policy" if asked is None else "other"
             task = _Task(self._installation, self, rule, work, asked, state, others)
-            problems += await task.run(contexts)
+            try:
+                problems += await task.run(contexts)
+            except ApiProblem as problem:
+                if problem.passing:
+                    raise
+                # No permission to look: told like what cannot be made.
+                self._installation.tell.failed(rule.info, name, problem, None, GENERATE)
+                problems.append(f"{name}: {problem}")
         return failed("; ".join(dict.fromkeys(problems))) if problems else DONE
 
     async def mend(self, rule: Rule, triggers: Iterable[Mapping[str, str]]) -> list[str]:

@@ -339,7 +339,12 @@ class UpdateRequests:
                 raise
             spec = orjson.dumps(found.get("spec") or {})
         request = UpdateRequest(item.name, orjson.loads(spec), item.retries, self._clock() - item.seen)
-        outcome = await self.processors[item.kind](request)
+        try:
+            outcome = await self.processors[item.kind](request)
+        except ApiProblem as problem:
+            if problem.passing:
+                raise
+            outcome = failed(str(problem))
         self._metrics.count("kyverno_controller_reconcile_total", CONTROLLER)
         if outcome.state == "later":
             item.due = self._clock() + outcome.wait

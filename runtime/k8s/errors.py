@@ -21,6 +21,12 @@ class ApiProblem(Exception):
     def conflict(self) -> bool:
         return self.code == 409
 
+    @property
+    def passing(self) -> bool:
+        """Whether the same request may work a moment later: the API server is busy, or was overtaken by another
+        writer."""
+        return self.code >= 500 or self.code in (409, 429)
+
     @classmethod
     def of_status(cls, code: int, status: Any) -> ApiProblem:
         """From the decoded body of an error answer, whatever it is."""

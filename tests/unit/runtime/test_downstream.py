@@ -148,6 +148,27 @@ def test_what_is_immutable_is_no_error_when_all_that_is_asked_for_is_there() -> 
     asyncio.run(main())
 
 
+def test_server_side_apply_leaves_what_others_add() -> None:
+    class Applying(FakeApi):
+        async def apply(self, resource: Resource, obj: Object, manager: str, namespace: str = "") -> Object:
+            self._enter("apply", resource, f"{obj['metadata']['name']} {manager}")
+            current = self.objects.get(resource.plural, {}).get((namespace, obj["metadata"]["name"])) or {"data": {}}
+            return self.put(resource, {**obj, "data": {**current["data"], **obj["data"]}})
+
+    async def main() -> None:
+        api = Applying()
+        made = downstream(api)
+        assert (await made.ensure(config_map(), sync=True, apply=True))[0] == "created"
+        api.put(CONFIG_MAP, config_map(a="1", theirs="x"))
+        assert (await made.ensure(config_map(), sync=True, apply=True))[0] == "none"
+        change, obj = await made.ensure(config_map(a="2"), sync=True, apply=True)
+        assert (change, obj["data"]) == ("updated", {"a": "2", "theirs": "x"})
+        assert [name for verb, _, name in api.calls if verb == "apply"] == ["made generate"] * 2
+        assert (await made.ensure(config_map(a="3"), sync=False, apply=True))[0] == "none"
+
+    asyncio.run(main())
+
+
 def test_a_namespaced_policy_makes_nothing_elsewhere() -> None:
     async def main() -> None:
         wanted = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other", "namespace": "tenant"}}

@@ -232,6 +232,19 @@ def test_an_api_server_that_is_away_is_no_failure(monkeypatch: Any) -> None:
     run(scenario)
 
 
+def test_what_is_not_permitted_is_a_failure(monkeypatch: Any) -> None:
+    async def scenario(bench: Bench) -> None:
+        async def answer(request: UpdateRequest) -> Outcome:
+            raise ApiProblem(403, "Forbidden", "secrets is forbidden")
+
+        bench.answer = answer
+        await bench.queue.write(spec())
+        await bench.until(lambda: any("status" in u for u in bench.stored()))
+        assert bench.stored()[0]["status"]["message"] == "secrets is forbidden"
+
+    run(scenario)
+
+
 def test_a_restart_goes_on_where_it_was() -> None:
     async def main() -> None:
         bench = Bench()
