@@ -49,6 +49,8 @@ PERMISSION_SECONDS: Final = 3.0
 DISABLED: Final = "PolicyException resources would not be processed until it is enabled."
 """Kyverno's own words, which people look for."""
 
+BUNDLED: Final = "this installation has its policies from bundles: what the cluster stores is not in force"
+
 _ALLOWED: Final = Decision(True)
 
 Check = Callable[[bytes], Awaitable[Answer]]
@@ -106,6 +108,8 @@ class PolicyAdmission:
         if compiled.bundle is None:
             return Decision(False, "\n" + _cut(compiled.report))
         warnings = list(compiled.warnings)
+        if settings.bundle_sources:
+            warnings.append(BUNDLED)
         if request.kind == "PolicyException":
             warnings += self._exception_warnings(request.namespace)
         refused = await self._permitted(compiled.policies, warnings)

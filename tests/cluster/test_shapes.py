@@ -176,6 +176,10 @@ def test_policies_of_a_signed_bundle_in_a_secret_are_in_force_and_a_wrong_one_ch
         own.start()
         alone.until(alone.webhook_rules, what="the webhooks for the policies of the bundle")
         assert "the label team is required" in alone.refused(pod("bad"))
+        # Objects of the cluster are another thing, and who writes them is told so.
+        stored = plane.kubectl("apply", "-f", "-", stdin=GENERATE)
+        assert "has its policies from bundles" in stored.stderr
+        alone.delete("clusterpolicy", "default-deny")
         policy.write_text(ENFORCE.replace("the label team is required", "a label is missing"))
         publish()
         alone.until(lambda: "the last good bundle stays in force" in own.log.read_text(), what="the refusal in the log")
