@@ -49,12 +49,17 @@ def decide(responses: EngineResponse | Iterable[EngineResponse], *, force_ignore
         f"policy {result.policy}.{result.rule}: {result.message}"
         for response in given
         for result in response.results
-        if result.info is not None and result.info.emit_warning and result.status not in (PASS, SKIP)
+        if result.info is not None and result.info.emit_warning and _told(result)
     )
     annotations = audit_annotations(given, allowed=not blocked)
     if blocked:
         return Decision(False, denial_text(given, synchronous), warnings, None, annotations)
     return Decision(True, "", warnings, _patch(given), annotations)
+
+
+def _told(result: RuleResult) -> bool:
+    """Whether a rule of a policy with ``emitWarning`` has something to tell: what is wrong, or what it changed."""
+    return result.status not in (PASS, SKIP) or (result.status == PASS and result.patched is not None)
 
 
 def blocks(result: RuleResult, *, force_ignore: bool = False) -> bool:

@@ -91,6 +91,15 @@ def test_warnings_are_given_on_request_only() -> None:
     )
 
 
+def test_changes_are_told_on_request_only() -> None:
+    quiet = decide(Engine(policy_set(policy(rules=adds_label("a", "1")))).evaluate(create(pod()), "mutate"))
+    loud_set = policy_set(policy(rules=adds_label("a", "1"), spec="emitWarning: true"))
+    loud = decide(Engine(loud_set).evaluate(create(pod()), "mutate"))
+    assert quiet.warnings == ()
+    assert [w.startswith("policy labels.") and ": mutated Pod/" in w for w in loud.warnings] == [True]
+    assert decide(Engine(loud_set).evaluate(create(pod(a="1")), "mutate")).warnings == ()
+
+
 def test_the_patch_leads_from_the_object_to_the_result() -> None:
     texts = [policy("first", rules=adds_label("a", "1")), policy("second", rules=adds_label("b", "2"))]
     decision = decide(Engine(policy_set(*texts)).evaluate(create(pod()), "mutate"))
