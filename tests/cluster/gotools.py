@@ -1,7 +1,7 @@
 """Builds small tools of the tests with the Go tool chain: helm, and programs whose source lies here.
 
 A tool lands in the cache folder beside the control plane, named by a digest of its source and its ``go.sum``, so that a
-second run finds it at once.
+second run finds it at once. ``python -m tests.cluster.gotools`` builds all by hand, ``.ci/run`` ahead of the tests.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -52,3 +53,16 @@ def build(name: str, source: Path, package: str) -> str:
             raise BuildProblem(f"cannot build {name}:\n{tail}")
         scratch.replace(target)
     return str(target)
+
+
+def main() -> int:
+    try:
+        print(helm(), alert_judge(), sep="\n")
+    except BuildProblem as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
