@@ -40,6 +40,8 @@ IGNORED: Final[tuple[tuple[str, str], ...]] = (
     ("--cleanupServerHost", "cleanup policies are asked about where all others are"),
     ("--cleanupServerPort", "cleanup policies are asked about where all others are"),
     ("--controllerRuntimeMetricsAddress", "metrics are served by --metricsPort"),
+    ("--disableMetrics", "metrics are served where --metricsPort says, and at /metrics of the webhook"),
+    ("--generateMutatingAdmissionPolicy", "no rule of this version becomes a MutatingAdmissionPolicy"),
     ("--reportsChunkSize", "there is one report an object"),
     ("--mutatingAdmissionPolicyReports", _NATIVE),
     ("--imageVerifyCacheEnabled", _IMAGES),
@@ -102,6 +104,8 @@ def add_arguments(parser: argparse.ArgumentParser, boolean: Parse, duration: Par
          "refuse what others do to objects that Thesmos made"),
         (("--enable-policy-exception", "--enablePolicyException"), "exceptions", True,
          "false: exceptions do not count"),
+        (("--generate-validating-admission-policy", "--generateValidatingAdmissionPolicy"), "generate_native", True,
+         "false: no ValidatingAdmissionPolicy is made of policies with validate.cel.generate"),
     ):  # fmt: skip
         group.add_argument(
             *names, dest=dest, nargs="?", const=True, default=default, type=boolean, metavar="BOOL", help=text
@@ -139,6 +143,7 @@ def values_of(args: argparse.Namespace) -> dict[str, Any]:
         "exclude_bootstrap": args.exclude_bootstrap,
         "protect_managed": args.protect_managed,
         "exceptions_count": args.exceptions,
+        "generate_native": args.generate_native,
         "identity": identity(args.port, shared=args.reuse_port),
     }
 

@@ -218,3 +218,33 @@ def test_the_environment_of_kyvernos_manifests(monkeypatch: pytest.MonkeyPatch) 
     assert found.identity == "kyverno-abc"  # type: ignore[attr-defined]
     # Names of webhooks and configurations stay those that people look for.
     assert found.names.webhook("validate") == "validate.kyverno.svc"  # type: ignore[attr-defined]
+
+
+# Every flag of Kyverno's controllers that its manifests and documentation name, with a value it may have there.
+KYVERNO_FLAGS = """
+--autoUpdateWebhooks=true --forceFailurePolicyIgnore=false --excludeBootstrapResources=false --webhookServerPort=9443
+--servicePort=443 --webhookTimeout=10 --webhookRegistrationTimeout=120s --autoDeleteWebhooks=false
+--protectManagedResources=false --renewBefore=360h --tlsKeyAlgorithm=RSA --caSecretName=ca --tlsSecretName=tls
+--disableCertManagerController=false --leaderElectionRetryPeriod=2s --v=2 --loggingFormat=json
+--loggingtsFormat=default --disableLogColor=false --dumpPayload=false --dumpPatches=false --clientRateLimitQPS=300
+--clientRateLimitBurst=300 --eventsRateLimitQPS=1000 --eventsRateLimitBurst=2000 --resyncPeriod=15m --crdWatcher=false
+--maxQueuedEvents=1000 --maxAuditWorkers=8 --maxAuditCapacity=1000 --genWorkers=10 --apiCallTimeout=30s
+--maxAPICallResponseLength=2000000 --allowHTTPInNamespacedPolicies=false --httpBlocklist=169.254.169.254
+--httpAllowlist=https://example.org --enableConfigMapCaching=true --enableDeferredLoading=true --autogenV2=false
+--generateValidatingAdmissionPolicy=true --generateMutatingAdmissionPolicy=false --imageVerifyCacheEnabled=true
+--imageVerifyCacheMaxSize=1000 --imageVerifyCacheTTLDuration=60m --registryCredentialHelpers=default,google
+--imagePullSecrets=regcred --allowInsecureRegistry=false --enableTuf=false --tufMirror=https://example.org
+--tufRoot=root.json --profile=false --profilePort=6060 --admissionReports=true --aggregateReports=true
+--policyReports=true --validatingAdmissionPolicyReports=true --mutatingAdmissionPolicyReports=false
+--enableReporting=validate,mutate,mutateExisting,generate,imageVerify --allowedResults=pass,fail,error,warn,skip
+--backgroundScan=true --backgroundScanInterval=1h --backgroundScanWorkers=2 --skipResourceFilters=true
+--maxAdmissionReports=1000 --maxBackgroundReports=10000 --openreportsEnabled=false --omitEvents=PolicyApplied
+--enablePolicyException=true --exceptionNamespace=* --ttlReconciliationInterval=1m --metricsPort=8000
+--otelConfig=prometheus --otelCollector=collector --transportCreds= --disableMetrics=false --enableTracing=false
+--tracingAddress=collector --tracingPort=4317 --tracingCreds= --backgroundServiceAccountName=a
+--reportsServiceAccountName=b --cleanupServerHost=kyverno-cleanup-controller --cleanupServerPort=9443
+"""
+
+
+def test_every_flag_of_kyverno_is_taken() -> None:
+    assert settings("--in-cluster", *KYVERNO_FLAGS.split())
