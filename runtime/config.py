@@ -123,7 +123,8 @@ class Settings:
     where it runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the
     Leases. ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
     ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
-    Without ``exceptions_count`` no exception frees from a policy.
+    Without ``exceptions_count`` no exception frees from a policy. ``generate_native`` makes
+    ValidatingAdmissionPolicies of the policies that ask for one.
 
     ``tracing`` sends spans to the OTLP collector at ``tracing_address`` and ``tracing_port``; ``otel_config`` ``grpc``
     sends the metrics to ``otel_collector``, at the port of the metrics, instead of serving them there. Their CAs are
@@ -202,6 +203,7 @@ class Settings:
     key_algorithm: str = "ECDSA"
     renew_before: float = 15 * 86400.0
     exceptions_count: bool = True
+    generate_native: bool = True
 
     @property
     def admits(self) -> bool:

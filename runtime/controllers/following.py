@@ -203,7 +203,7 @@ class Following:
         # In a thread: many policies and wildcards take tens of milliseconds, and requests are answered meanwhile.
         return await asyncio.to_thread(
             build,
-            watched(entries.values()),
+            watched(self._policies.asked()),
             discovery,
             self._settings,
             ca,

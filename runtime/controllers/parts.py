@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.controllers.admissionpolicies import AdmissionPolicies
 from runtime.controllers.audittrail import AuditTrail
 from runtime.controllers.cleaning import Cleaning
 from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation, Part
 from runtime.controllers.mutatepolicies import MutatePart
 from runtime.controllers.triggers import Triggers
+from runtime.controllers.ttl import TimesToLive
 
 
 def make_parts(installation: Installation) -> list[Part]:
@@ -17,10 +19,12 @@ def make_parts(installation: Installation) -> list[Part]:
     there are none, since both would do the work."""
     rows: list[tuple[str, Callable[[Installation], Part]]] = [
         ("admission", Triggers),
+        ("admission", AdmissionPolicies),
         ("background", GeneratePart),
         ("background", MutatePart),
         ("background", lambda i: i.requests),
         ("cleanup", Cleaning),
+        ("cleanup", TimesToLive),
     ]
     if installation.settings.shadow:
         return []

@@ -102,6 +102,7 @@ class PolicyController:
         self._instead: Mapping[ObjectKey, Entry] | None = None
         self.native: dict[ObjectKey, Native] = {}
         """Policies of which one of the API server's own is made, or might have been (``admissionpolicies``)."""
+        self.handed: frozenset[str] = frozenset()
         self._cache = None if settings.bundle_cache is None else BundleCache(settings.bundle_cache)
         self._registry = settings.registry
         self._context_bytes = settings.context_bytes
@@ -150,6 +151,31 @@ class PolicyController:
             self._registry, self._context_bytes = wanted
             self._configured = True
             self._wake.set()
+
+    def hand_over(self, names: frozenset[str]) -> None:
+        """ClusterPolicies whose own rules the API server judges by itself: the webhook leaves them out from now on, but
+        for what autogen makes of them."""
+        if names != self.handed:
+            self.handed = names
+            self._configured = True
+            self._wake.set()
+
+    def asked(self) -> list[Entry]:
+        """The entries as admission sees them: without what is handed over."""
+        return [
+            entry if entry.good is None else replace(entry, good=self._admitting(entry.good))
+            for entry in self.entries.values()
+        ]
+
+    def _admitting(self, good: Good) -> Good:
+        if good.model is None or good.model.kind != "ClusterPolicy" or good.model.name not in self.handed:
+            return good
+        own = {rule.name for rule in good.model.rules}
+        policies = tuple(
+            replace(policy, rules=tuple(rule for rule in policy.rules if rule.name not in own))
+            for policy in good.module.policies
+        )
+        return replace(good, module=replace(good.module, policies=policies))
 
     def definitions(self) -> list[Object]:
         """The custom kinds of the cluster."""
@@ -279,7 +305,7 @@ class PolicyController:
 
     def _snapshot(self) -> Snapshot:
         good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
-        admitting = [g for g in good if g.model is None or g.model.admission]
+        admitting = [self._admitting(g) for g in good if g.model is None or g.model.admission]
         # A policy with match conditions has a webhook of its own, and the shared ones leave it out.
         own = [g for g in admitting if g.model is not None and g.model.match_conditions]
         shared = [g for g in admitting if g not in own]
@@ -296,7 +322,8 @@ class PolicyController:
     def engine_of(self, wanted: Callable[[Policy], bool], *, scan: bool = False) -> Engine:
         """An engine of the policies that are wanted, for controllers; all exceptions go with them. ``scan``: exceptions
         with ``background: false`` do not count."""
-        good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
+        # A copy, since this may run in a thread of its own.
+        good = [e.good for _, e in sorted(dict(self.entries).items()) if e.good is not None]
         return self._engine((g for g in good if g.model is None or wanted(g.model)), scan=scan)
 
     def _failure(self, policy: Policy) -> str:
