@@ -69,8 +69,12 @@ def free_port() -> int:
 class ControlPlane:
     """One cluster in one folder; it can be stopped and started again on the same ports and data."""
 
-    def __init__(self, assets: Assets, folder: Path, *, controllers: Sequence[str] = ()) -> None:
-        """``controllers`` run beside those of :data:`CONTROLLERS`."""
+    def __init__(
+        self, assets: Assets, folder: Path, *, controllers: Sequence[str] = (), service_accounts: bool = False
+    ) -> None:
+        """``controllers`` run beside those of :data:`CONTROLLERS`; ``service_accounts``: Pods get the token of theirs
+        as a volume, and are refused where it is not there yet."""
+        self._service_accounts = service_accounts
         self._controllers = (*CONTROLLERS, *controllers)
         self.assets = assets
         self.folder = folder
@@ -178,8 +182,8 @@ current-context: test
             f"--service-account-key-file={self.folder / 'account.key'}",
             f"--service-account-signing-key-file={self.folder / 'account.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            # Pods need no service account of their namespace here: nothing mounts its token.
-            "--disable-admission-plugins=ServiceAccount",
+            # Elsewhere Pods need no service account of their namespace: nothing mounts its token.
+            *([] if self._service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
             "--allow-privileged=true",
             f"--audit-policy-file={self.folder / 'audit-policy.yaml'}",
             f"--audit-log-path={self.audit_log}",

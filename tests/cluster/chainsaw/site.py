@@ -111,7 +111,7 @@ class Site:
         self._count = 0
         self._folder = folder / f"site-{number}"
         self._folder.mkdir(parents=True)
-        self.plane = ControlPlane(assets, self._folder, controllers=MORE_CONTROLLERS)
+        self.plane = ControlPlane(assets, self._folder, controllers=MORE_CONTROLLERS, service_accounts=True)
         self.thesmos: Thesmos | None = None
         self._suites = self._folder / "suites"
 
@@ -159,6 +159,7 @@ class Site:
             self._tidy()
             time.sleep(2)
             self._kubectl("create", "namespace", namespace)
+        self._kubectl("wait", "--for=create", "serviceaccount/default", "-n", namespace, "--timeout=30s")
         command += ["--namespace", namespace]
         command += ["--delete-timeout", "30s", "--cleanup-timeout", "30s"]
         environment = {
