@@ -253,8 +253,19 @@ class _Cluster:
         watchers += [Watcher(client, r, self._bindings.note, keep=slim) for r in (ROLE_BINDING, CLUSTER_ROLE_BINDING)]
         watchers.append(Watcher(client, CRD, self._note_crd, keep=_slim_crd))
         for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS) if self._settings.admits else ():
-            watchers.append(Watcher(client, resource, self._note_webhook))
-        watchers.append(Watcher(client, CONFIG_MAP, self._note_config_map, namespace=self._settings.names.namespace))
+            watchers.append(Watcher(client, resource, self._note_webhook, keep=_named_only))
+        names = self._settings.names
+        read = (names.config_map, names.metrics_config_map)
+        watchers.append(
+            Watcher(
+                client,
+                CONFIG_MAP,
+                self._note_config_map,
+                # Others of the namespace may be large: a bundle of policies takes a megabyte.
+                keep=lambda obj: obj if key_of(obj)[1] in read else _named_only(obj),
+                namespace=names.namespace,
+            )
+        )
         return watchers
 
     def _secret_watchers(self) -> list[Watcher]:
@@ -265,7 +276,7 @@ class _Cluster:
                 self._client,
                 SECRET,
                 lambda change, obj: self._secrets_changed.set(),
-                keep=_slim_secret,
+                keep=_named_only,
                 namespace=self._settings.names.namespace,
                 query={"fieldSelector": f"metadata.name={name}"},
             )
@@ -450,8 +461,8 @@ def _host(address: str) -> str:
         return address.rsplit(":", 1)[0].strip("[]")
 
 
-def _slim_secret(obj: Object) -> Object:
-    """Nothing of a key is kept."""
+def _named_only(obj: Object) -> Object:
+    """What tells that something has changed; nothing of a key is kept."""
     metadata = obj.get("metadata") or {}
     return {"metadata": {k: metadata.get(k) for k in ("name", "namespace", "resourceVersion")}}
 

@@ -306,8 +306,10 @@ class PolicyController:
     def _snapshot(self) -> Snapshot:
         good = [e.good for _, e in sorted(self.entries.items()) if e.good is not None]
         admitting = [self._admitting(g) for g in good if g.model is None or g.model.admission]
-        # A policy with match conditions has a webhook of its own, and the shared ones leave it out.
-        own = [g for g in admitting if g.model is not None and g.model.match_conditions]
+        # A policy with match conditions has a webhook of its own, and the shared ones leave it out. Where webhooks are
+        # not made for policies there are only the shared ones, and it is asked of everything.
+        conditional = [g for g in admitting if g.model is not None and g.model.match_conditions]
+        own = conditional if self._settings.auto_update_webhooks else []
         shared = [g for g in admitting if g not in own]
         engines = {
             ALL: self._engine(admitting),

@@ -325,8 +325,49 @@ def test_policies_that_name_a_kind_are_compiled_again_with_its_definition() -> N
             good = found["require-team"]
             assert good is not None
             assert ("crds" in str(good.module.header.options)) is known
-        controller.note_crd("modified", policy(CRD))
+        controller.note_crd("changed", policy(CRD))
         await controller.round()
         assert controller.entries["ClusterPolicy", "", "require-team"].good is after["require-team"]
+
+    run(scenario)
+
+
+def conditional() -> dict[str, Any]:
+    found = policy()
+    conditions = [{"name": "some", "expression": "true"}]
+    found["spec"]["webhookConfiguration"] = {"matchConditions": conditions, "failurePolicy": "Ignore"}
+    return found
+
+
+def test_a_policy_with_match_conditions_answers_where_it_is_asked() -> None:
+    async def scenario(controller: PolicyController, live: Live) -> None:
+        controller.note("added", conditional())
+        await controller.round()
+        assert not allowed(live, "finegrained/require-team")
+        assert allowed(live, "ignore")
+
+    run(scenario)
+
+
+def test_where_webhooks_are_not_made_for_policies_the_shared_ones_ask_all() -> None:
+    async def scenario(controller: PolicyController, live: Live) -> None:
+        controller.note("added", conditional())
+        await controller.round()
+        assert not allowed(live, "ignore")
+
+    run(scenario, Settings(auto_update_webhooks=False))
+
+
+def test_the_config_map_changes_what_engines_carry() -> None:
+    async def scenario(controller: PolicyController, live: Live) -> None:
+        assert live.snapshot is not None
+        before = live.snapshot.generation
+        controller.configure(None, None)
+        await controller.round()
+        assert live.snapshot.generation == before
+        controller.configure("ghcr.io", 4096)
+        await controller.round()
+        engine = live.snapshot.engine("fail")
+        assert (engine.registry, engine.context_limit) == ("ghcr.io", 4096)
 
     run(scenario)
