@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from runtime.webhook.live import Live
 from tests.integration.server import review
 from tests.unit.runtime.fake_api import FakeApi
 from vm.bundle import Ed25519Signer
+from vm.code import MAX_BUNDLE
 
 ONE = """
 apiVersion: kyverno.io/v1
@@ -230,6 +232,31 @@ def test_objects_of_the_cluster_hold_bundles_under_keys_that_end_in_thb(tmp_path
         await world.api.replace(SECRET, found, "kyverno")
         await world.look()
         assert not world.verdict("latest", "nginx:latest", {"team": "a"})
+
+    run(scenario)
+
+
+def test_a_packed_bundle_is_unpacked_and_a_bomb_is_not(tmp_path: Path) -> None:
+    world = World(tmp_path, "secret:kyverno/policies")
+
+    def secret(data: bytes) -> dict[str, Any]:
+        metadata = {"name": "policies", "namespace": "kyverno"}
+        packed = {"p.thb.gz": base64.b64encode(data).decode()}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": packed}
+
+    async def scenario() -> None:
+        from runtime.k8s.resources import SECRET
+
+        await world.api.create(SECRET, secret(gzip.compress(bundle(ONE))), "kyverno")
+        await world.look()
+        assert not world.verdict("bare")
+        for wrong in (gzip.compress(bytes(MAX_BUNDLE + 1)), gzip.compress(bundle(TWO))[:-20], b"no gzip"):
+            found = await world.api.get(SECRET, "policies", "kyverno")
+            found["data"] = secret(wrong)["data"]
+            await world.api.replace(SECRET, found, "kyverno")
+            await world.look()
+            assert world.sources._states[0].problem.startswith("p.thb.gz: ")
+            assert not world.verdict("bare")
 
     run(scenario)
 
