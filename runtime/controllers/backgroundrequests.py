@@ -103,6 +103,7 @@ def of_admission(installation: Installation, spec: Mapping[str, Any], obj: Objec
         namespace_object=namespace,
         roles=user.get("roles") or (),
         cluster_roles=user.get("clusterRoles") or (),
+        kind_of=installation.live.kind_of,
     )
     return _served(installation, request)
 
