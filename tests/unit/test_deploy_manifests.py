@@ -73,6 +73,15 @@ def test_the_deployment_has_the_names_and_sizes_of_the_guide() -> None:
     }
 
 
+def test_what_the_image_is_built_from_is_there() -> None:
+    text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    copied = [name for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for name in line.split()]
+    assert {"pyproject.toml", "grammar", "vm", "compiler", "runtime"} <= set(copied)
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert 'ENTRYPOINT ["thesmos", "serve"]' in text
+    assert "USER 65532:65532" in text
+
+
 def test_the_config_maps_are_read_without_a_complaint() -> None:
     config, metrics = manifest("config.yaml")
     found = parse_config(config)

@@ -171,6 +171,8 @@ spec:
               value: {{ $values.name }}
             - name: METRICS_CONFIG
               value: {{ $values.name }}-metrics
+            - name: XDG_CACHE_HOME
+              value: /var/cache/thesmos
           ports:
             - name: https
               containerPort: 9443
