@@ -153,8 +153,9 @@ class Cleaning:
                 else Task((key, rule), entry.good.digest, plan, keys, entry.obj, now)
             )
             task.plan, task.policy = plan, entry.obj
-            if not same and not is_guides(plan):
-                task.due = self._due(task, now)
+            if not is_guides(plan) and not task.running:
+                # Another replica may have run it.
+                task.due = max(task.due, self._due(task, now)) if same else self._due(task, now)
             tasks[key, rule] = task
         self._tasks = tasks
         self._changes.follow(self._engine, [t for t in tasks.values() if is_guides(t.plan)])

@@ -49,10 +49,8 @@ def places_of(discovery: Discovery, plan: RulePlan, keys: Iterable[MatchKey]) ->
     return list(found.values())
 
 
-def listed(
-    discovery: Discovery, kind: list[str], verbs: frozenset[str] = frozenset(["list", "delete"])
-) -> list[Resource]:
-    """The resources that a kind selector names and that can be listed and deleted, each in one version."""
+def listed(discovery: Discovery, kind: list[str], verbs: frozenset[str] = REMOVABLE) -> list[Resource]:
+    """The resources that a kind selector names and that know the verbs, each in one version."""
     group, version, name, sub = kind
     if sub:
         return []
@@ -66,10 +64,8 @@ def listed(
 def _namespaces(entry: Mapping[str, Any], resource: Resource) -> list[str]:
     """The namespaces that a removal names, one by one where it names few and plainly; else all."""
     named = list(entry.get("namespaces") or ())
-    plain = (
-        resource.namespaced and 0 < len(named) <= NAMESPACES_EACH and not any(c in text for text in named for c in "*?")
-    )
-    return named if plain else [""]
+    plain = not any(c in text for text in named for c in "*?")
+    return named if plain and resource.namespaced and 0 < len(named) <= NAMESPACES_EACH else [""]
 
 
 def _sent(selector: Any) -> bool:

@@ -17,6 +17,7 @@ from runtime.cleanup import Removal, label, removal
 from runtime.controllers.installation import Installation
 from runtime.controllers.places import Place
 from runtime.engine import ERROR, Engine
+from runtime.generate import MANAGED_BY
 from runtime.host import KEY as HOST
 from runtime.host import Ask, Table, key_of, settle
 from runtime.k8s.client import Object, Resource
@@ -89,7 +90,7 @@ class Sweeper:
         """Judges one object and removes it if the rule says so."""
         for _ in range(TRIES):
             metadata = obj.get("metadata") or {}
-            if metadata.get("deletionTimestamp"):
+            if metadata.get("deletionTimestamp") or self._spared(resource, metadata):
                 return
             found = await self.judge(resource, obj, ask, lambda request: removal(engine, plan, request))
             if found is None:
@@ -114,6 +115,17 @@ class Sweeper:
             self._done(resource, metadata, found, policy)
             return
         log.info("%s: %s %s changes too often to be judged", plan.policy.key, resource.kind, metadata.get("name"))
+
+    def _spared(self, resource: Resource, metadata: Mapping[str, Any]) -> bool:
+        """Whether an object is left alone whatever rules say: by the resource filters, or as one of our own that are
+        protected."""
+        name, namespace = str(metadata.get("name")), str(metadata.get("namespace") or "")
+        if self._installation.config().filters_out(
+            resource.group, resource.version, resource.kind, "", namespace, name
+        ):
+            return True
+        managed = (metadata.get("labels") or {}).get(MANAGED_BY) == "kyverno"
+        return managed and self._installation.settings.protect_managed
 
     async def judge(self, resource: Resource, obj: Object, ask: Ask, look: Callable[[Request], T]) -> T:
         """What ``look`` makes of a request that stands for an object as it is."""

@@ -306,8 +306,8 @@ async def connect(kubeconfig: str | None, asked: Asked) -> HttpKubeClient:
         raise Unreachable(f"{what}: {said[:1].lower()}{said[1:]}") from None
     # We have our own back-off, which watches and lists share. (0 or False would mean: for ever.)
     configuration.retries = None
-    # Eight watches stay open; requests must not wait for them.
-    configuration.connection_pool_maxsize = 64
+    # Watches stay open, for times to live and scans one for each kind of the cluster; requests must not wait for them.
+    configuration.connection_pool_maxsize = 512
     return HttpKubeClient(client.ApiClient(configuration), asked)
 
 
