@@ -9,6 +9,8 @@ from __future__ import annotations
 import argparse
 import queue
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -66,13 +68,24 @@ def run(wanted: Sequence[ClusterCase], planes: int, seconds: int, out: Path) -> 
         todo.put(case)
     results: list[Result] = []
     problems: list[str] = []
+    sites: list[Site] = []
+    ended = threading.Event()
+
+    def end(*_: object) -> None:
+        # Without it the control planes would stay behind.
+        ended.set()
+        for site in sites:
+            site.end_case()
+
+    before = signal.signal(signal.SIGTERM, end)
     with tempfile.TemporaryDirectory(prefix="thesmos-chainsaw-") as scratch:
 
         def work(number: int) -> None:
             site = Site(assets, chainsaw, Path(scratch), number, seconds)
+            sites.append(site)
             try:
                 site.start()
-                while True:
+                while not ended.is_set():
                     try:
                         case = todo.get_nowait()
                     except queue.Empty:
@@ -80,7 +93,7 @@ def run(wanted: Sequence[ClusterCase], planes: int, seconds: int, out: Path) -> 
                     result = site.run(case)
                     results.append(result)
                     told(result, len(results), len(wanted), out)
-            except (AssertionError, StartProblem, OSError) as problem:
+            except (AssertionError, StartProblem, OSError, subprocess.TimeoutExpired) as problem:
                 problems.append(str(problem))
             finally:
                 if site.thesmos is not None:
@@ -94,6 +107,7 @@ def run(wanted: Sequence[ClusterCase], planes: int, seconds: int, out: Path) -> 
             time.sleep(3)
         for thread in threads:
             thread.join()
+    signal.signal(signal.SIGTERM, before)
     if len(results) < len(wanted):
         raise AssertionError("\n".join(problems) or "not every case was run")
     write_junit(results, out / "junit.xml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -113,6 +114,7 @@ class Site:
         self._folder.mkdir(parents=True)
         self.plane = ControlPlane(assets, self._folder, controllers=MORE_CONTROLLERS, service_accounts=True)
         self.thesmos: Thesmos | None = None
+        self._running: subprocess.Popen[str] | None = None
         self._suites = self._folder / "suites"
 
     def start(self) -> None:
@@ -169,20 +171,22 @@ class Site:
             "PATH": f"{self.plane.assets.folder}:{os.environ['PATH']}",
         }
         began = time.monotonic()
-        try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=CASE_SECONDS,
-                check=False,
-                start_new_session=True,
-            )
-            passed, output = done.returncode == 0, done.stdout + done.stderr
-        except subprocess.TimeoutExpired as late:
-            output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
-            passed, output = False, f"{output}\nnot done in {CASE_SECONDS:.0f} s"
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        ) as self._running:
+            try:
+                output, _ = self._running.communicate(timeout=CASE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.end_case()
+                output, _ = self._running.communicate()
+                output += f"\nnot done in {CASE_SECONDS:.0f} s"
+        passed = self._running.returncode == 0
         seconds = time.monotonic() - began
         self.plane.kubectl("delete", "namespace", namespace, "--wait=false")
         if not passed:
@@ -191,6 +195,11 @@ class Site:
             passed, output = False, f"{output}\nthesmos has ended:\n{self.thesmos.tail()}"
             self.thesmos.start()
         return Result(case, passed, seconds, output)
+
+    def end_case(self) -> None:
+        """Kills the case that runs, its scripts too."""
+        if self._running is not None and self._running.poll() is None:
+            os.killpg(self._running.pid, signal.SIGKILL)
 
     def _put_scripts(self) -> None:
         for test in self._suites.rglob("chainsaw-test.yaml"):
