@@ -7,7 +7,7 @@ can be seen from outside of a cluster; ``test_seed`` looks there.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,13 @@ Object = dict[str, Any]
 
 UNASKED: Final = ("kube-system", "kyverno")
 """Namespaces whose objects the webhooks are not asked about (semantics §24)."""
+
+
+DEFAULTED: Final = {
+    ("17-fields-exist", "no-resources"): "the API server gives every container resources, empty ones here",
+    ("23-enforce-resource-limits", "no-memory-request"): "the API server takes requests that are not there from limits",
+}
+"""Objects that break a rule as they are written and keep to it as the API server hands them on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ class SeedCase:
 
     def of(self, obj: Object) -> list[Expected]:
         """What is expected of an object that is created."""
+        if (self.folder.name, obj["metadata"]["name"]) in DEFAULTED:
+            return [replace(e, result="pass") for e in self.expected if e.about(obj)]
         return [e for e in self.expected if e.about(obj)]
 
     def refusals(self, obj: Object) -> list[Expected]:
@@ -120,9 +129,12 @@ def load(folder: Path) -> SeedCase:
 
 
 def contains(actual: Any, wanted: Any) -> bool:
-    """Whether an object of the cluster says all that is wanted: the API server puts defaults beside it."""
+    """Whether an object of the cluster says all that is wanted: the API server puts defaults beside it, and leaves
+    empty lists of its own kinds out."""
     if isinstance(wanted, dict):
-        return isinstance(actual, dict) and all(contains(actual.get(k), v) for k, v in wanted.items())
+        return isinstance(actual, dict) and all(
+            contains(actual[k], v) if k in actual else v == [] for k, v in wanted.items()
+        )
     if isinstance(wanted, list):
         return isinstance(actual, list) and len(actual) == len(wanted) and all(map(contains, actual, wanted))
     return bool(actual == wanted)
