@@ -167,7 +167,7 @@ def test_a_restart_writes_no_report_again(audited: Cluster) -> None:
 
     audited.policy(team(), "clusterpolicy", "teams")
     for name in ("one", "two"):
-        audited.apply(CONFIG.format(name=name, labels="{}"))
+        audited.apply(CONFIG.format(name=name, labels="{first: label}"))
         report(audited, name)
     before = versions()
 
