@@ -111,7 +111,7 @@ async def other_events(installation: Installation, engine: Engine, request: Requ
     if type(old) is not dict or request.subresource:
         return
     labels = (old.get("metadata") or {}).get("labels")
-    if type(labels) is not dict or (request.operation == "UPDATE" and _same(old, request.resource)):
+    if type(labels) is not dict or (request.operation == "UPDATE" and same_object(old, request.resource)):
         return
     about = reference(old)
     if labels.get(MANAGED_BY) == "kyverno" and labels.get(LABELS + "policy-name"):
@@ -255,10 +255,11 @@ def _leaves_alone(request: Request) -> bool:
     new = request.resource
     if type(new) is not dict or (new.get("metadata") or {}).get("deletionTimestamp"):
         return True
-    return _same(request.old, new)
+    return same_object(request.old, new)
 
 
-def _same(old: Any, new: Any) -> bool:
+def same_object(old: Any, new: Any) -> bool:
+    """Whether two versions of an object differ in nothing but their version and who wrote which field."""
     if type(old) is not dict or type(new) is not dict:
         return False
     left = {k: v for k, v in (old.get("metadata") or {}).items() if k not in ("managedFields", "resourceVersion")}

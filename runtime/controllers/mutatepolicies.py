@@ -89,7 +89,8 @@ class MutatePart:
         return any(e.good is not None for e in self._installation.policies.entries.values())
 
     def _wanted(self) -> dict[str, tuple[Entry, str, str, tuple[MatchKey, ...]]]:
-        """The rules that ask for it, by the uid of their policy and their name."""
+        """The rules that ask for it, by the uid of their policy and a digest of their name, which may hold what the key
+        of a ConfigMap may not."""
         found = {}
         for entry in self._installation.policies.entries.values():
             if entry.good is None or entry.good.model is None:
@@ -103,7 +104,8 @@ class MutatePart:
             for policy in entry.good.module.policies:
                 for rule in policy.rules:
                     if rule.kind == KIND and rule.name in texts:
-                        found[f"{uid}.{rule.name}"] = entry, rule.name, texts[rule.name], rule.keys
+                        name = hashlib.sha256(rule.name.encode()).hexdigest()[:16]
+                        found[f"{uid}.{name}"] = entry, rule.name, texts[rule.name], rule.keys
         return found
 
     async def _carry_out(self, entry: Entry, rule: str, keys: tuple[MatchKey, ...]) -> None:
