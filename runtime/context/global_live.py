@@ -1,4 +1,5 @@
-"""The global context of a cluster: GlobalContextEntries are read, and their data kept, when a policy asks for them.
+"""The global context without a controller that keeps it (``runtime.controllers.globalcontext``): entries are read, and
+their data kept, when a policy asks for them.
 
 Objects of a resource are as old as a burst of requests at most; the answer to an API call is kept for the entry's
 ``refreshInterval``. An entry that fails is an ``Err``, which is kept as long, so that a broken one is not hammered.
@@ -71,13 +72,12 @@ class GlobalContext:
             return _Kept(time.monotonic() + OBJECT_SECONDS, GlobalEntry(Err("host", said)))
         except (Unreachable, TimeoutError) as problem:
             return _Kept(0.0, GlobalEntry(Err("host", f"the API server cannot be asked: {problem}")))
-        projections = {str(p.get("name")): str(p.get("jmesPath")) for p in spec.get("projections") or ()}
-        wanted, call = spec.get("kubernetesResource"), spec.get("apiCall")
+        wanted, call = spec.get("kubernetesResource"), spec.get("apiCall") or {}
         if wanted:
             data, seconds = await self._objects(wanted), OBJECT_SECONDS
         else:
-            data, seconds = await self._called(call or {}, name), interval(str((call or {}).get("refreshInterval")))
-        return _Kept(time.monotonic() + seconds, GlobalEntry(data, projections))
+            data, seconds = await called(self._call, call, name), interval(str(call.get("refreshInterval")))
+        return _Kept(time.monotonic() + seconds, GlobalEntry(data, projections_of(spec)))
 
     async def _objects(self, wanted: Mapping[str, Any]) -> Value:
         group, version, plural = (str(wanted.get(key) or "") for key in ("group", "version", "resource"))
@@ -90,18 +90,25 @@ class GlobalContext:
         stated: Object = {"apiVersion": resource.api_version, **({"kind": kind} if kind else {})}
         return [{**stated, **item} for item in page.get("items") or ()]
 
-    async def _called(self, call: Mapping[str, Any], name: str) -> Value:
-        payload = {key: value for key, value in call.items() if key in ("urlPath", "service", "method")}
-        if call.get("data"):
-            payload["data"] = {str(d.get("key")): d.get("value") for d in call["data"]}
-        found: Value = Err("host", "it has no call")
-        for attempt in range(int(call.get("retryLimit") or RETRIES)):
-            if attempt:
-                await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
-            found = await self._call(payload, name)
-            if type(found) is not Err:
-                break
-        return found
+
+def projections_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The queries of an entry's projections by name."""
+    return {str(p.get("name")): str(p.get("jmesPath")) for p in spec.get("projections") or ()}
+
+
+async def called(put: Call, call: Mapping[str, Any], name: str) -> Value:
+    """The answer to the API call of an entry, after as many tries as it says; an ``Err`` when none worked."""
+    payload = {key: value for key, value in call.items() if key in ("urlPath", "service", "method")}
+    if call.get("data"):
+        payload["data"] = {str(d.get("key")): d.get("value") for d in call["data"]}
+    found: Value = Err("host", "it has no call")
+    for attempt in range(int(call.get("retryLimit") or RETRIES)):
+        if attempt:
+            await asyncio.sleep(min(0.1 * 2**attempt, 2.0))
+        found = await put(payload, name)
+        if type(found) is not Err:
+            break
+    return found
 
 
 def interval(text: str) -> float:

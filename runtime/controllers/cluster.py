@@ -117,8 +117,8 @@ class _Cluster:
         )
         self._kinds = Kinds(client)
         self._live.kind_of = self._kinds.kind_of
-        ask = Lookups(client, self._kinds.known, services).ask
-        self._live.ask = ask
+        lookups = Lookups(client, self._kinds.known, services)
+        self._live.ask = lookups.ask
         self._live.services = settings.http_namespaced
         imports = make_imports()
         self._policies = PolicyController(self._live, settings, self._metrics, imports, self._policies_changed)
@@ -154,12 +154,13 @@ class _Cluster:
                 metrics,
                 self._policies,
                 self._kinds.known,
-                ask,
+                lookups.ask,
                 lambda: self._config,
                 self._events,
                 self._shards,
                 self._follow,
                 self._tell,
+                lookups=lookups,
             )
         )
         self._metrics.set("kyverno_info", 1, _version())

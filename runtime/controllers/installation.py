@@ -21,6 +21,7 @@ from runtime.webhook.live import Live
 if TYPE_CHECKING:
     from runtime.controllers.clusterconfig import ClusterConfig
     from runtime.controllers.leases import Shards
+    from runtime.controllers.lookups import Lookups
     from runtime.controllers.policy import PolicyController
     from runtime.observe.events import Events
     from runtime.observe.policy_events import PolicyEvents
@@ -35,7 +36,8 @@ class Installation:
     """``discovery`` tells which resources the cluster has; with True it is asked anew. ``ask`` answers the host calls
     of rules. ``config`` is a function, since the ConfigMap may change at any time. ``follow`` makes the webhook
     configurations and the status be looked at again. ``tell`` is who tells what policies did, as events. ``requests``
-    takes work that is left for later. ``outcomes`` are told what rules of the background did because of an object."""
+    takes work that is left for later. ``outcomes`` are told what rules of the background did because of an object.
+    ``lookups`` is behind ``ask``."""
 
     client: HttpKubeClient
     settings: Settings
@@ -51,6 +53,7 @@ class Installation:
     tell: PolicyEvents
     requests: UpdateRequests = field(init=False)
     outcomes: list[Outcome] = field(default_factory=list)
+    lookups: Lookups | None = None
 
     def __post_init__(self) -> None:
         self.requests = UpdateRequests(self.client, self.settings.names, self.shards, self.config, self.metrics)

@@ -26,7 +26,7 @@ from runtime.params import query_of
 from runtime.request import split_api_version
 from vm.host import HostCall
 from vm.intrinsics.text import json_text
-from vm.values import Err, Value
+from vm.values import MISSING, Err, Value
 
 KEPT_SECONDS: Final = 2.0
 """How old parameters may be: a change of them is seen this much later, as the API server's own caches lag."""
@@ -42,6 +42,8 @@ class Lookups:
         discovery: Callable[[bool], Awaitable[Discovery]],
         services: Services | None = None,
     ) -> None:
+        self.entries: Callable[[str], Awaitable[Value]] | None = None
+        """Who keeps the global context: MISSING for an entry that it does not know of, which is then read here."""
         self._client = client
         self._contexts = Answers(client, services)
         self._discovery = discovery
@@ -58,6 +60,10 @@ class Lookups:
                 return await self._sources(call)
             if call.kind == TARGETS:
                 return await targets(self._client, self._discovery, call)
+            if call.kind == "globalcontext" and self.entries is not None:
+                kept = await self.entries(str(call.payload.get("name")))
+                if kept is not MISSING:
+                    return kept
             if call.kind in CONTEXT_CALLS:
                 return await self._contexts.ask(call)
             if call.kind == NAMESPACE_CALL:

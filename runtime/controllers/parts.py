@@ -8,6 +8,7 @@ from runtime.controllers.admissionpolicies import AdmissionPolicies
 from runtime.controllers.audittrail import AuditTrail
 from runtime.controllers.cleaning import Cleaning
 from runtime.controllers.generatepart import GeneratePart
+from runtime.controllers.globalcontext import GlobalContextEntries
 from runtime.controllers.installation import Installation, Part
 from runtime.controllers.mutatepolicies import MutatePart
 from runtime.controllers.triggers import Triggers
@@ -28,6 +29,6 @@ def make_parts(installation: Installation) -> list[Part]:
     ]
     if installation.settings.shadow:
         return []
-    # Every part has something to report; the scan alone is of the part that is named so.
-    parts: list[Part] = [AuditTrail(installation)]
+    # Every part has something to report, and reads the global context; the scan alone is of the part that is named so.
+    parts: list[Part] = [AuditTrail(installation), GlobalContextEntries(installation)]
     return parts + [make(installation) for part, make in rows if part in installation.settings.parts]

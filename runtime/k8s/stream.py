@@ -32,12 +32,14 @@ LONGEST_WAIT: Final = 60.0
 @dataclass(frozen=True, slots=True)
 class Listener:
     """What the owner of a stream is told, in this order: ``begin``, ``each`` for every object of the list, ``end``;
-    then ``each`` and ``gone`` as the watch tells. ``each`` also gets whether the object is of the list."""
+    then ``each`` and ``gone`` as the watch tells. ``each`` also gets whether the object is of the list. ``failed`` is
+    told what made it wait and begin again."""
 
     begin: Callable[[], None]
     each: Callable[[Object, bool], Awaitable[None]]
     end: Callable[[], None]
     gone: Callable[[Object], None]
+    failed: Callable[[Exception], None] = lambda problem: None
 
 
 class Stream:
@@ -50,6 +52,7 @@ class Stream:
         resource: Resource,
         listener: Listener,
         *,
+        namespace: str = "",
         query: Mapping[str, str] | None = None,
         metadata: bool = False,
         seconds: float | None = None,
@@ -60,6 +63,7 @@ class Stream:
         self.again = asyncio.Event()
         self._client = client
         self._listener = listener
+        self._namespace = namespace
         self._query = dict(query or {})
         self._metadata = metadata
         self._seconds = seconds
@@ -80,6 +84,7 @@ class Stream:
             except (ApiProblem, Unreachable, TimeoutError) as problem:
                 wait = backoff.next()
                 log.warning("%s: %s, trying again in %.1f s", self.resource.plural, problem, wait)
+                self._listener.failed(problem)
                 await asyncio.sleep(wait)
 
     async def _list(self) -> str:
@@ -96,7 +101,7 @@ class Stream:
         """Pages of about the same size in bytes."""
         limit = LARGEST_PAGE if self._metadata else FIRST_PAGE
         query = {**self._query, "limit": str(limit)}
-        first = self._client.pages(self.resource, query=query, metadata=self._metadata)
+        first = self._client.pages(self.resource, self._namespace, query=query, metadata=self._metadata)
         size, count = 0, 0
         async for page in first:
             yield page
@@ -106,7 +111,7 @@ class Stream:
             items = page.get("items") or ()
             size, count = size + len(orjson.dumps(items)), count + len(items)
             query = {**query, "limit": str(_limit(size, count)), "continue": str(token)}
-            async for rest in self._client.pages(self.resource, query=query):
+            async for rest in self._client.pages(self.resource, self._namespace, query=query):
                 yield rest
             return
 
@@ -124,7 +129,9 @@ class Stream:
 
     async def _watch(self, version: str, backoff: Backoff) -> None:
         while True:
-            async for event in self._client.watch(self.resource, version, query=self._query, metadata=self._metadata):
+            async for event in self._client.watch(
+                self.resource, version, self._namespace, self._query, metadata=self._metadata
+            ):
                 backoff.reset()
                 obj = event["object"]
                 version = str((obj.get("metadata") or {}).get("resourceVersion") or version)
