@@ -81,16 +81,16 @@ class Thesmos:
         finally:
             os.kill(self.pid, signal.SIGCONT)
 
-    def wait_ready(self) -> None:
+    def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         """Until policies are loaded. Fails with the tail of the log."""
-        deadline = time.monotonic() + READY_SECONDS
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self._process is not None and self._process.poll() is not None:
                 raise AssertionError(f"thesmos ended with code {self._process.returncode}:\n{self.tail()}")
             if self._ready():
                 return
             time.sleep(0.05)
-        raise AssertionError(f"thesmos was not ready in {READY_SECONDS:.0f} s:\n{self.tail()}")
+        raise AssertionError(f"thesmos was not ready in {seconds:.0f} s:\n{self.tail()}")
 
     def get(self, path: str) -> str:
         """The text of a GET; raises ``OSError``."""
