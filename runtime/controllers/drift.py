@@ -29,6 +29,7 @@ log = logging.getLogger("thesmos.background.generate")
 
 SETTLE: Final = 1.0
 """Seconds to wait after a change: the update request of the webhook has mostly seen to it by then."""
+FIRST_RETRY: Final = 5.0
 LONGEST_RETRY: Final = 600.0
 TOGETHER: Final = 100
 PACE: Final = 0.5
@@ -222,7 +223,7 @@ class Drift:
             return
         for due in dues:
             due.tries += 1
-            wait = min(LONGEST_RETRY, 5.0 * 2.0**due.tries)
+            wait = min(LONGEST_RETRY, FIRST_RETRY * 2.0**due.tries)
             due.at = time.monotonic() + wait
             self._due.setdefault((due.rule, due.trigger["uid"]), due)
         log.warning("policy %s/%s: what it made is not in step: %s", *key, "; ".join(dict.fromkeys(problems)))
