@@ -69,6 +69,7 @@ class GeneratePolicies:
         self._installation = installation
         self._generation = generation
         self._wake = asyncio.Event()
+        self._known: dict[str, Record] = {}
         self._name = f"{installation.settings.names.install}-generate-rules"
         self._namespace = installation.settings.names.namespace
 
@@ -103,17 +104,10 @@ class GeneratePolicies:
 
     async def follow(self) -> None:
         """One look at all policies. Raises the errors of the client."""
-        stored = await self._load()
-        known: dict[str, Record] = dict(stored)
-        live = self._live()
-        for uid, record in list(known.items()):
-            if uid not in live and not await self._is_there(record["policy"], uid):
-                for gone in _gone(record, {}):
-                    await self._remove(gone)
-                del known[uid]
-                await self._save(known)
-        for uid, rules in live.items():
-            record = known.get(uid) or {"policy": next(iter(rules.values())).info.key, "rules": {}}
+        self._known = await self._load()
+        await self._see_to_gone()
+        for uid, rules in self._live().items():
+            record = self._known.get(uid) or {"policy": next(iter(rules.values())).info.key, "rules": {}}
             now = {name: _record(rule) for name, rule in rules.items()}
             if record["rules"] == now:
                 continue
@@ -123,14 +117,25 @@ class GeneratePolicies:
                 before = record["rules"].get(name)
                 if before != now[name]:
                     await self._changed(rule, before, now[name])
-            known[uid] = {**record, "rules": now}
-            await self._save(known)
+            self._known[uid] = {**record, "rules": now}
+            await self._save()
+
+    async def _see_to_gone(self) -> None:
+        """What policies made that are gone goes."""
+        live = self._live()
+        for uid, record in list(self._known.items()):
+            if uid not in live and not await self._is_there(record["policy"], uid):
+                for gone in _gone(record, {}):
+                    await self._remove(gone)
+                self._known.pop(uid, None)
+                await self._save()
 
     def _live(self) -> dict[str, dict[str, Rule]]:
         """The live rules by the uid of their policy; a policy that does not compile keeps those of its last version."""
         found: dict[str, dict[str, Rule]] = {}
         for (policy, name), rule in self._generation.rules().items():
-            found.setdefault(self._uid(rule) or policy, {})[name] = rule
+            # A policy of a bundle is no object of the cluster; its key must do as one of a ConfigMap.
+            found.setdefault(self._uid(rule) or policy.replace("/", ".."), {})[name] = rule
         return found
 
     def _uid(self, rule: Rule) -> str:
@@ -226,6 +231,11 @@ class GeneratePolicies:
     async def _write(self, rule: Rule, triggers: Iterable[Mapping[str, str]]) -> None:
         while self._installation.requests.waiting > WAITING:
             await asyncio.sleep(0.2)
+            if self._wake.is_set():
+                # Going through a large cluster takes minutes, for which no other policy's end can wait.
+                self._wake.clear()
+                asyncio.get_running_loop().call_later(1.0, self._wake.set)
+                await self._see_to_gone()
         contexts = [context(rule.plan.name, trigger, sync=rule.sync) for trigger in triggers]
         await self._installation.requests.write(spec_of(rule.info.key, contexts[0]["trigger"], contexts))
 
@@ -284,7 +294,7 @@ class GeneratePolicies:
                 log.warning("the record of policy %s in the ConfigMap %s cannot be read", uid, self._name)
         return found
 
-    async def _save(self, known: Mapping[str, Record]) -> None:
+    async def _save(self) -> None:
         obj = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -293,7 +303,7 @@ class GeneratePolicies:
                 "namespace": self._namespace,
                 "labels": {"app.kubernetes.io/managed-by": "kyverno"},
             },
-            "data": {uid: orjson.dumps(record).decode() for uid, record in known.items()},
+            "data": {uid: orjson.dumps(record).decode() for uid, record in self._known.items()},
         }
         try:
             await self._installation.client.replace(CONFIG_MAP, obj, self._namespace)
