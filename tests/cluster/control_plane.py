@@ -70,10 +70,17 @@ class ControlPlane:
     """One cluster in one folder; it can be stopped and started again on the same ports and data."""
 
     def __init__(
-        self, assets: Assets, folder: Path, *, controllers: Sequence[str] = (), service_accounts: bool = False
+        self,
+        assets: Assets,
+        folder: Path,
+        *,
+        controllers: Sequence[str] = (),
+        service_accounts: bool = False,
+        user: str = "admin",
     ) -> None:
         """``controllers`` run beside those of :data:`CONTROLLERS`; ``service_accounts``: Pods get the token of theirs
-        as a volume, and are refused where it is not there yet."""
+        as a volume, and are refused where it is not there yet. ``user`` is the name of the administrator."""
+        self._user = user
         self._service_accounts = service_accounts
         self._controllers = (*CONTROLLERS, *controllers)
         self.assets = assets
@@ -132,7 +139,7 @@ class ControlPlane:
             ("apiserver.crt", serving.pair.cert),
             ("apiserver.key", serving.pair.key),
             ("account.key", account_key),
-            ("tokens.csv", _tokens().encode()),
+            ("tokens.csv", _tokens(self._user).encode()),
             ("kubeconfig", self._kubeconfig_text(TOKEN).encode()),
             ("account.kubeconfig", self._kubeconfig_text(ACCOUNT_TOKEN).encode()),
             ("audit-policy.yaml", AUDIT_POLICY.encode()),
@@ -242,6 +249,6 @@ current-context: test
         return "\n".join(lines[-15:])
 
 
-def _tokens() -> str:
+def _tokens(user: str) -> str:
     groups = "system:masters,system:serviceaccounts,system:serviceaccounts:kyverno"
-    return f'{TOKEN},admin,admin,system:masters\n{ACCOUNT_TOKEN},{ACCOUNT},account,"{groups}"\n'
+    return f'{TOKEN},{user},admin,system:masters\n{ACCOUNT_TOKEN},{ACCOUNT},account,"{groups}"\n'

@@ -112,7 +112,14 @@ class Site:
         self._count = 0
         self._folder = folder / f"site-{number}"
         self._folder.mkdir(parents=True)
-        self.plane = ControlPlane(assets, self._folder, controllers=MORE_CONTROLLERS, service_accounts=True)
+        self.plane = ControlPlane(
+            assets,
+            self._folder,
+            controllers=MORE_CONTROLLERS,
+            service_accounts=True,
+            # Cases name the administrator of a cluster made by kubeadm.
+            user="kubernetes-admin",
+        )
         self.thesmos: Thesmos | None = None
         self._running: subprocess.Popen[str] | None = None
         self._suites = self._folder / "suites"
