@@ -399,6 +399,41 @@ def test_a_source_that_changes_while_it_is_copied_is_copied_again() -> None:
     run(scenario)
 
 
+def test_what_a_shorter_list_no_longer_asks_for_goes() -> None:
+    loop = """
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: loops, uid: policy-3, creationTimestamp: "2026-01-01T00:00:00Z"}
+spec:
+  rules:
+  - name: each
+    match: {any: [{resources: {kinds: [Namespace]}}]}
+    generate:
+      synchronize: true
+      foreach:
+      - list: "request.object.metadata.annotations.names | split(@, ',')"
+        apiVersion: v1
+        kind: ConfigMap
+        name: "{{element}}"
+        namespace: "{{request.object.metadata.name}}"
+        data: {data: {a: b}}
+"""
+
+    def annotated(obj: Object, names: str) -> Object:
+        return {**obj, "metadata": {**obj["metadata"], "annotations": {"names": names}}}
+
+    async def scenario(bench: Bench) -> None:
+        await bench.policy(loop)
+        old = await bench.create(annotated(namespace(), "a,b,c"))
+        assert await bench.work() == ["done"]
+        assert all(bench.find("ConfigMap", name, "one") for name in "abc")
+        await bench.asked("UPDATE", annotated(old, "a,d"), old)
+        assert await bench.work() == ["done"]
+        assert [bool(bench.find("ConfigMap", name, "one")) for name in "abcd"] == [True, False, False, True]
+
+    run(scenario)
+
+
 def test_labels_of_what_is_made_are_texts() -> None:
     async def scenario(bench: Bench) -> None:
         labels = 'metadata: {labels: {count: "{{ `2` }}"}, annotations: {is: "{{ `true` }}"}}, data: {of:'
