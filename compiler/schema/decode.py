@@ -64,10 +64,19 @@ def decode_policy(doc: Document, spec: dict[str, Json]) -> Policy:
         failure_policy=webhook.get("failurePolicy") or spec.get("failurePolicy") or "Fail",
         webhook_timeout=timeout,
         emit_warning=spec.get("emitWarning", False),
-        rules=tuple(decode_rule(r, i, f"/spec/rules/{i}") for i, r in enumerate(spec["rules"])),
+        rules=tuple(decode_rule(_inherited(r, spec), i, f"/spec/rules/{i}") for i, r in enumerate(spec["rules"])),
         doc=doc,
         match_conditions=_named(webhook.get("matchConditions"), "/spec/webhookConfiguration/matchConditions"),
     )
+
+
+def _inherited(rule: dict[str, Json], spec: dict[str, Json]) -> dict[str, Json]:
+    """The rule with what the policy says for all rules that do not say it themselves (fields of older versions)."""
+    for block, field in (("generate", "generateExisting"), ("mutate", "mutateExistingOnPolicyUpdate")):
+        own = rule.get(block)
+        if spec.get(field) is True and isinstance(own, dict) and field not in own:
+            rule = {**rule, block: {**own, field: True}}
+    return rule
 
 
 def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "policy") -> Rule:
