@@ -448,6 +448,36 @@ def test_labels_of_what_is_made_are_texts() -> None:
     run(scenario)
 
 
+def test_of_several_sources_the_one_that_goes_takes_its_own_copy_along() -> None:
+    listed = CLONE.replace(
+        """      apiVersion: v1
+      kind: Secret
+      name: pull
+""",
+        "",
+    ).replace(
+        "clone: {name: pull, namespace: default}",
+        "cloneList: {namespace: default, kinds: [v1/Secret], selector: {matchLabels: {share: all}}}",
+    )
+
+    def shared(name: str) -> Object:
+        metadata = {"name": name, "namespace": "default", "labels": {"share": "all"}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"token": name}}
+
+    async def scenario(bench: Bench) -> None:
+        await bench.policy(listed)
+        for name in ("first", "second"):
+            bench.api.put(SECRET, shared(name))
+        await bench.create(namespace())
+        assert await bench.work() == ["done"]
+        assert all(bench.find("Secret", name, "one") for name in ("first", "second"))
+        await bench.asked("DELETE", None, bench.find("Secret", "first", "default"))
+        assert await bench.work() == ["done"]
+        assert [bool(bench.find("Secret", name, "one")) for name in ("first", "second")] == [False, True]
+
+    run(scenario)
+
+
 def test_a_missing_source_is_told_of() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.policy(CLONE)
