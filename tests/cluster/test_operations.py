@@ -99,3 +99,31 @@ def test_the_webhooks_are_called_through_the_health_lease(cluster: Cluster) -> N
 
     first = cluster.until(called, seconds=20, what="the health lease")
     cluster.until(lambda: called() != first, seconds=30, what="a call")
+
+
+def test_what_is_uninstalled_leaves_no_webhooks_behind(cluster: Cluster) -> None:
+    name = "kyverno-resource-validating-webhook-cfg"
+    cluster.apply("""
+        apiVersion: rbac.authorization.k8s.io/v1
+        kind: ClusterRole
+        metadata: {name: kyverno}
+        rules: []
+        """)
+    cluster.policy(ENFORCE, "clusterpolicy", "require-team")
+    cluster.until(
+        lambda: cluster.get("validatingwebhookconfiguration", name)["metadata"].get("ownerReferences"),
+        what="the owner of the webhooks",
+    )
+    # Nobody is left to say goodbye: the cluster itself removes what belongs to the role.
+    cluster.thesmos.kill()
+    try:
+        cluster.delete("clusterrole", "kyverno")
+        cluster.until(
+            lambda: not cluster.exists("validatingwebhookconfiguration", name),
+            seconds=60,
+            what="the end of the webhooks",
+        )
+        cluster.admitted(pod("unwatched"))
+    finally:
+        cluster.thesmos.start()
+    cluster.until(lambda: cluster.webhook_rules(), what="the webhooks")
