@@ -22,7 +22,6 @@ from runtime.host import KEY as HOST
 from runtime.host import Ask, Table, key_of, settle
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.errors import ApiProblem
-from runtime.observe.policy_events import PolicyEvents
 from runtime.policyset import CLEANUP_POLICIES, RulePlan
 from runtime.request import Request
 from vm.host import HostCall
@@ -62,7 +61,7 @@ class Sweeper:
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
         self._client = installation.client
-        self._events = PolicyEvents(installation.events)
+        self._tell = installation.tell
         self._dry = installation.settings.cleanup_dry_run
 
     async def sweep(self, engine: Engine, plan: RulePlan, policy: Object, places: Iterable[Place]) -> Swept:
@@ -177,13 +176,13 @@ class Sweeper:
             return
         log.info("%s: %s cleaned up", found.plan.policy.key, label(found.object))
         self._count("deletedobjects", resource, metadata, found)
-        self._events.cleaned(policy, found.object)
+        self._tell.cleaned(policy, found.object)
 
     def _failed(self, found: Removal, policy: Object, problem: object, swept: Swept) -> None:
         swept.fail(f"{label(found.object)}: {problem}")
         if swept.problems <= TOLD:
             log.warning("%s: %s is not cleaned up: %s", found.plan.policy.key, label(found.object), problem)
-            self._events.cleaned(policy, found.object, problem)
+            self._tell.cleaned(policy, found.object, problem)
 
     def _count(self, what: str, resource: Resource, metadata: Mapping[str, Any], found: Removal) -> None:
         info = found.plan.policy
