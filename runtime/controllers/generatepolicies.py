@@ -29,6 +29,7 @@ from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, POLICY
 from runtime.k8s.watch import Backoff
 from runtime.observe.policy_events import GENERATE
+from runtime.request import split_api_version
 
 log = logging.getLogger("thesmos.background.generate")
 
@@ -255,7 +256,7 @@ class GeneratePolicies:
                         yield about
 
     async def _sets_off(self, rule: Rule, obj: Object) -> dict[str, str] | None:
-        if obj["metadata"].get("deletionTimestamp"):
+        if obj["metadata"].get("deletionTimestamp") or self._is_filtered(obj):
             return None
         request = of_object(self._installation, obj)
         result = await self._generation.outcome(rule, request)
@@ -264,6 +265,13 @@ class GeneratePolicies:
         if result.status == ERROR:
             self._installation.tell.failed(rule.info, rule.plan.name, result.message, obj, GENERATE)
         return reference(obj) if result.status == PASS else None
+
+    def _is_filtered(self, obj: Object) -> bool:
+        """Whether policies are not asked about an object; a Namespace is in itself, as it is for requests."""
+        group, version = split_api_version(str(obj["apiVersion"]))
+        metadata, kind = obj["metadata"], str(obj["kind"])
+        namespace = metadata.get("namespace") or (metadata["name"] if (group, kind) == ("", "Namespace") else "")
+        return self._installation.config().filters_out(group, version, kind, "", namespace, metadata["name"])
 
     async def _kinds(self, rule: Rule) -> list[Resource]:
         """The kinds that a rule matches; all of a kind once, though it may be served in several versions."""

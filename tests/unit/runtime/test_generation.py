@@ -14,7 +14,7 @@ import pytest
 from compiler.source import load_values
 from runtime.bundles import make_imports
 from runtime.config import Settings
-from runtime.controllers.clusterconfig import ClusterConfig
+from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation
 from runtime.controllers.leases import Shards
@@ -102,6 +102,7 @@ class Bench:
         self.api = Api()
         self.live = Live(namespaces={})
         self.tell = Tell()
+        self.config = ClusterConfig()
         shards = Shards()
         shards.hold_all("background")
         settings = settings or Settings()
@@ -114,7 +115,7 @@ class Bench:
             self.policies,
             self._discovery,
             Lookups(self.api, self._discovery).ask,
-            ClusterConfig,
+            lambda: self.config,
             None,  # type: ignore[arg-type]
             shards,
             lambda: None,
@@ -534,6 +535,20 @@ def test_rules_that_come_change_and_go() -> None:
         await bench.follow()
         assert bench.find("ConfigMap", "renamed", "early") is None
         assert bench.find("ConfigMap", "settings", "early") is not None
+
+    run(scenario)
+
+
+def test_what_is_filtered_sets_nothing_off_though_it_is_there_already() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.config = parse({"data": {"resourceFilters": "[*/*,early,*]"}})
+        for name in ("early", "late"):
+            bench.api.put(NAMESPACE, namespace(name, team="a"))
+        await bench.policy(DATA.replace("synchronize: true", "synchronize: true\n      generateExisting: true"))
+        await bench.follow()
+        await bench.work()
+        assert bench.find("ConfigMap", "settings", "early") is None
+        assert bench.find("ConfigMap", "settings", "late") is not None
 
     run(scenario)
 
