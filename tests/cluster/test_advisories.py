@@ -202,3 +202,112 @@ def test_a_namespace_that_is_not_known_yet_is_judged_by_its_labels(cluster: Clus
             """
         assert "not here" in cluster.create(both).stderr
     cluster.plane.kubectl("delete", "namespace", *names, "--wait=false")
+
+
+def config_map(name: str, namespace: str, labels: str = "", data: str = "a: b") -> str:
+    return (
+        f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, namespace: {namespace}, labels: {{{labels}}}}},"
+        f" data: {{{data}}}}}"
+    )
+
+
+def test_a_namespaced_policy_makes_and_copies_nothing_elsewhere(cluster: Cluster) -> None:
+    """The kind of GHSA-79gf-7frw-68m9, for rules that generate."""
+    namespaces(cluster, {"victim"})
+    cluster.apply(config_map("treasure", "victim", data="secret: leaked"))
+    elsewhere = 'namespace: "{{ request.object.data.place }}", data: {data: {x: y}}'
+    stolen = 'namespace: default, clone: {name: treasure, namespace: "{{ request.object.data.place }}"}'
+    for number, target in enumerate((elsewhere, stolen)):
+        done = cluster.create(
+            f"""
+            apiVersion: kyverno.io/v1
+            kind: Policy
+            metadata: {{name: reach-{number}, namespace: default}}
+            spec:
+              rules:
+              - name: reach
+                match: {{any: [{{resources: {{kinds: [ConfigMap], names: ["go-{number}-*"]}}}}]}}
+                generate: {{apiVersion: v1, kind: ConfigMap, name: reached-{number}, synchronize: true, {target}}}
+            """
+        )
+        if done.returncode == 0:
+            cluster.ready("policies.v1.kyverno.io", f"reach-{number}")
+            cluster.admitted(config_map(f"go-{number}-victim", "default", data="place: victim"))
+            cluster.admitted(config_map(f"go-{number}-default", "default", data="place: default"))
+    if cluster.exists("policies.v1.kyverno.io", "reach-0"):
+        # What stays in the namespace is made, so that the work has been done by now.
+        cluster.appears("configmap", "reached-0", "-n", "default")
+    cluster.until(lambda: not update_requests_pending(cluster), seconds=20, what="the end of the work")
+    assert not cluster.exists("configmap", "reached-0", "-n", "victim")
+    assert not cluster.exists("configmap", "reached-1", "-n", "default")
+
+
+def update_requests_pending(cluster: Cluster) -> list[str]:
+    """Update requests that nothing has become of yet; those that failed say so."""
+    found = cluster.get("updaterequests.kyverno.io", "-n", "kyverno")["items"]
+    return [u["metadata"]["name"] for u in found if (u.get("status") or {}).get("state") != "Failed"]
+
+
+def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None:
+    """The same for rules that change existing objects."""
+    namespaces(cluster, {"victim"})
+    for namespace in ("victim", "default"):
+        cluster.apply(config_map("target", namespace, labels="kind: target"))
+    for number, target in enumerate(
+        (
+            '{apiVersion: v1, kind: ConfigMap, name: target, namespace: "{{ request.object.data.place }}"}',
+            '{apiVersion: v1, kind: ConfigMap, name: "*", namespace: "*", selector: {matchLabels: {kind: target}}}',
+            "{apiVersion: v1, kind: Namespace, name: victim, namespace: \"{{ request.object.data.none || '' }}\"}",
+        )
+    ):
+        done = cluster.create(
+            f"""
+            apiVersion: kyverno.io/v1
+            kind: Policy
+            metadata: {{name: touch-{number}, namespace: default}}
+            spec:
+              rules:
+              - name: touch
+                match: {{any: [{{resources: {{kinds: [ConfigMap], names: [go]}}}}]}}
+                mutate:
+                  targets: [{target}]
+                  patchStrategicMerge: {{metadata: {{labels: {{touched-{number}: "true"}}}}}}
+            """
+        )
+        if done.returncode == 0:
+            cluster.ready("policies.v1.kyverno.io", f"touch-{number}")
+    cluster.admitted(config_map("go", "default", data="place: victim"))
+    if cluster.exists("policies.v1.kyverno.io", "touch-1"):
+        cluster.until(
+            lambda: "touched-1" in cluster.get("configmap", "target", "-n", "default")["metadata"]["labels"],
+            what="the change in the policy's own namespace",
+        )
+    cluster.until(lambda: not update_requests_pending(cluster), seconds=20, what="the end of the work")
+    for kind, place in (("configmap", ("target", "-n", "victim")), ("namespace", ("victim",))):
+        labels = cluster.get(kind, *place)["metadata"].get("labels") or {}
+        assert not [name for name in labels if name.startswith("touched")], labels
+
+
+def test_a_namespaced_cleanup_policy_removes_nothing_elsewhere(cluster: Cluster) -> None:
+    """The same for policies that remove objects; the guide's rules in namespaced policies too."""
+    namespaces(cluster, {"victim"})
+    for namespace in ("victim", "default"):
+        cluster.apply(config_map("litter", namespace, labels="litter: yes-it-is"))
+    done = cluster.create(
+        """
+        apiVersion: kyverno.io/v1
+        kind: Policy
+        metadata: {name: sweep, namespace: default}
+        spec:
+          rules:
+          - name: sweep
+            match: {any: [{resources: {kinds: [ConfigMap]}}]}
+            cleanup:
+              removeResources:
+              - {kind: ConfigMap, selector: {matchLabels: {litter: yes-it-is}}, namespaces: [victim, default]}
+        """
+    )
+    if done.returncode == 0:
+        gone = lambda: not cluster.exists("configmap", "litter", "-n", "default")  # noqa: E731
+        cluster.until(gone, what="the removal in the policy's own namespace")
+    assert cluster.exists("configmap", "litter", "-n", "victim")
