@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,12 +18,14 @@ import orjson
 from runtime.request import Request
 from vm.code import KindKey
 from vm.intrinsics.quantity import NANO, parse_quantity
-from vm.intrinsics.wildcard import contains_wildcard, match
+from vm.intrinsics.wildcard import match, matcher
 
 log = logging.getLogger("thesmos.config")
 
 _ENTRY: Final = re.compile(r"\[([^\[\]]*)\]")
 _REGISTRY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
+_MOST_KINDS: Final = 2000
+Test = Callable[[str], bool]
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
@@ -35,19 +37,15 @@ class Filter:
     namespace: str
     name: str
 
-    def matches(self, key: KindKey, namespace: str, name: str) -> bool:
+    def of_kind(self, key: KindKey) -> bool:
+        """Whether it speaks of a kind at all."""
         wanted = self.kind
-        if not (
+        return (
             match(wanted.kind, key.kind)
             and match(wanted.subresource, key.subresource)
             and match(wanted.group, key.group)
             and match(wanted.version, key.version)
-        ):
-            return False
-        if match(self.namespace, namespace) and match(self.name, name):
-            return True
-        # A filter for all of a namespace is one for the Namespace itself (Kyverno).
-        return (key.group, key.version, key.kind) == ("", "v1", "Namespace") and match(self.namespace, name)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +101,26 @@ class ClusterConfig:
     update_request_threshold: int = 1000
     context_bytes: int | None = None
     problems: tuple[str, ...] = ()
-    _by_kind: Mapping[str, tuple[Filter, ...]] = field(default_factory=dict, compare=False)
-    _by_pattern: tuple[Filter, ...] = field(default=(), compare=False)
+    _of_kind: dict[tuple[str, str, str, str], tuple[tuple[Test, Test], ...]] = field(
+        default_factory=dict, compare=False
+    )
 
     def filters_out(self, group: str, version: str, kind: str, subresource: str, namespace: str, name: str) -> bool:
         """Whether policies are not asked about an object. A cluster-wide object has namespace ""."""
-        key = KindKey(group, version, kind, subresource)
-        found = self._by_kind.get(kind, ())
-        return any(f.matches(key, namespace, name) for f in (*found, *self._by_pattern))
+        place = (group, version, kind, subresource)
+        found = self._of_kind.get(place)
+        if found is None:
+            # Which filters speak of a kind is found once: two dozen take longer to ask than a policy.
+            key = KindKey(*place)
+            found = tuple((matcher(f.namespace), matcher(f.name)) for f in self.filters if f.of_kind(key))
+            if len(self._of_kind) < _MOST_KINDS:
+                self._of_kind[place] = found
+        # A filter for all of a namespace is one for the Namespace itself (Kyverno).
+        itself = (group, version, kind) == ("", "v1", "Namespace")
+        return any(
+            (in_namespace(namespace) and named(name)) or (itself and in_namespace(name))
+            for in_namespace, named in found
+        )
 
     def excludes(
         self, username: str, groups: Sequence[str], roles: Sequence[str], cluster_roles: Sequence[str]
@@ -145,10 +155,6 @@ def parse(config_map: Mapping[str, Any] | None) -> ClusterConfig:
     data = (config_map or {}).get("data") or {}
     problems: list[str] = []
     filters = tuple(_filters(str(data.get("resourceFilters") or ""), problems))
-    exact: dict[str, list[Filter]] = {}
-    for one in filters:
-        if not contains_wildcard(one.kind.kind):
-            exact.setdefault(one.kind.kind, []).append(one)
     keys = ("excludeUsernames", "excludeGroups", "excludeRoles", "excludeClusterRoles")
     sides = [_sides(str(data.get(key) or "")) for key in keys]
     actions = _list(str(data.get("successEventActions") or ""))
@@ -163,8 +169,6 @@ def parse(config_map: Mapping[str, Any] | None) -> ClusterConfig:
         _number(data, "updateRequestThreshold", problems) or 1000,
         _bytes(data, "maxContextSize", problems),
         tuple(problems),
-        {kind: tuple(found) for kind, found in exact.items()},
-        tuple(f for f in filters if contains_wildcard(f.kind.kind)),
     )
 
 
