@@ -51,7 +51,11 @@ async def generated_rules(
     for result in results:
         settled.add((result.policy_key, result.rule))
         if result.status == PASS:
-            wanted.setdefault(result.policy_key, []).append(context(result.rule, about, sync=_sync(result.plan)))
+            contexts = wanted.setdefault(result.policy_key, [])
+            if result.product is None and request.operation == "DELETE" and _sync(result.plan):
+                # Nobody has had the time to ask it: what was made for an object that goes may go in any case.
+                contexts.append(context(result.rule, about, sync=True, gone=True))
+            contexts.append(context(result.rule, about, sync=_sync(result.plan)))
         elif result.status == ERROR and result.info is not None:
             installation.tell.failed(result.info, result.rule, result.message, request.resource, GENERATE)
         elif result.status == SKIP and result.plan is not None and not result.exceptions:

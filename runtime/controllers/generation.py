@@ -377,6 +377,9 @@ class _Task:
                 break
             self._sources.clear()
         if result is None or result.status == SKIP:
+            if rule.sync and cause == Cause("trigger", "UPDATE") and not (result and result.exceptions):
+                # It has changed once more since it was asked about, or there was no time to ask.
+                return await self._remove(reference(request.resource))
             return []
         if result.status == ERROR or generation is None:
             self._report(request, result)

@@ -18,8 +18,9 @@ from runtime.controllers.generatetriggers import generated_rules, other_events
 from runtime.controllers.installation import Installation
 from runtime.controllers.mutation import KIND as MUTATE_EXISTING
 from runtime.controllers.mutation import mutating_rules
-from runtime.engine import Engine, RuleResult
+from runtime.engine import PASS, Engine, RuleResult
 from runtime.observe.decisions import count_result
+from runtime.policyset import Candidates
 from runtime.request import Request
 from runtime.webhook.live import Judged
 
@@ -28,6 +29,10 @@ log = logging.getLogger("thesmos.background.triggers")
 Handler: TypeAlias = Callable[[Installation, Engine, Request, Sequence[RuleResult], float], Awaitable[None]]
 """Called with the request, the results of the rules of one kind (those that do not match it left out), and until when
 there is time (a reading of ``time.monotonic``)."""
+
+EVALUATION: Final = 2.0
+MARGIN: Final = 1.0
+"""Seconds that rules of the background may take over a request, and that must be left to write down what follows."""
 
 HANDLERS: Final[dict[str, Handler]] = {"generate": generated_rules, MUTATE_EXISTING: mutating_rules}
 
@@ -63,7 +68,7 @@ class Triggers:
         work = []
         if found.background:
             began = time.perf_counter()
-            results = (await evaluated(engine, request, self._installation, judged.deadline)).results
+            results = await self._results(engine, request, found, judged.deadline)
             share = (time.perf_counter() - began) / max(1, len(results))
             for result in results:
                 count_result(self._installation.metrics, request, result, share)
@@ -73,3 +78,22 @@ class Triggers:
         if request.username != engine.own_user:
             work.append(other_events(self._installation, engine, request))
         await asyncio.gather(*work)
+
+    async def _results(
+        self, engine: Engine, request: Request, found: Candidates, deadline: float
+    ) -> Sequence[RuleResult]:
+        """What the rules say, or all of them as if they had passed when that takes too long (a service that does not
+        answer): whoever carries them out asks them again, and has the time."""
+        soon = min(deadline - MARGIN, time.monotonic() + EVALUATION)
+        try:
+            async with asyncio.timeout(max(0.0, soon - time.monotonic())):
+                return (await evaluated(engine, request, self._installation, deadline)).results
+        except TimeoutError:
+            log.info("rules of the background took too long over %s %s", request.kind, request.name)
+        own = request.username == engine.own_user
+        return [
+            RuleResult(info.name, info.namespace, plan.name, plan.kind, PASS, "", "Audit", info=info, plan=plan)
+            for info, plans in found.background
+            for plan in plans
+            if not own or plan.meta.get("skipBackgroundRequests") is False
+        ]

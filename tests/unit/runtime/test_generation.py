@@ -14,6 +14,7 @@ import pytest
 from compiler.source import load_values
 from runtime.bundles import make_imports
 from runtime.config import Settings
+from runtime.controllers import triggers
 from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.generatepart import GeneratePart
 from runtime.controllers.installation import Installation
@@ -29,6 +30,8 @@ from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, NAMESPACE, SECRET,
 from runtime.observe.metrics import Metrics
 from runtime.webhook.live import Live
 from tests.unit.runtime.fake_api import FakeApi
+from vm.host import HostCall
+from vm.values import Value
 
 VERBS = frozenset({"list", "watch", "get"})
 DISCOVERY = Discovery([Entry(r, verbs=VERBS) for r in (CONFIG_MAP, NAMESPACE, SECRET)])
@@ -596,6 +599,36 @@ def test_a_policy_made_again_keeps_what_it_made_meanwhile() -> None:
         await bench.no_policy("defaults")
         await bench.policy(again.replace("2026-02-02", "2026-02-03").replace("policy-9", "policy-10"))
         await bench.follow()
+        assert bench.find("ConfigMap", "settings", "one") is None
+
+    run(scenario)
+
+
+def test_a_service_that_does_not_answer_loses_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr(triggers, "EVALUATION", 0.05)
+
+    async def scenario(bench: Bench) -> None:
+        asking = (
+            "context: [{name: found, apiCall: {urlPath: /api/v1/namespaces/default/configmaps}}]\n    preconditions"
+        )
+        await bench.policy(DATA.replace("preconditions", asking))
+        answers = bench.installation.ask
+
+        async def never(call: HostCall) -> Value:
+            await asyncio.sleep(60)
+            return None
+
+        bench.installation.ask = never
+        old = await bench.create(namespace(team="a"))
+        assert len(bench.requests()) == 1
+        bench.installation.ask = answers
+        bench.api.answers["GET", "/api/v1/namespaces/default/configmaps"] = {"items": []}
+        assert await bench.work() == ["done"]
+        assert bench.find("ConfigMap", "settings", "one") is not None
+        bench.installation.ask = never
+        await bench.asked("DELETE", None, old)
+        bench.installation.ask = answers
+        assert await bench.work() == ["done"]
         assert bench.find("ConfigMap", "settings", "one") is None
 
     run(scenario)
