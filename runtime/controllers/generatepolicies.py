@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from runtime.controllers.backgroundrequests import of_object
-from runtime.controllers.generatetriggers import context, reference, spec_of, trigger_from
+from runtime.controllers.generatetriggers import context, leave, reference, spec_of, trigger_from
 from runtime.controllers.generation import Generation, Rule
 from runtime.controllers.installation import Installation
 from runtime.controllers.policy import Entry
@@ -238,7 +238,7 @@ class GeneratePolicies:
                 asyncio.get_running_loop().call_later(1.0, self._wake.set)
                 await self._see_to_gone()
         contexts = [context(rule.plan.name, trigger, sync=rule.sync) for trigger in triggers]
-        await self._installation.requests.write(spec_of(rule.info.key, contexts[0]["trigger"], contexts))
+        await leave(self._installation, spec_of(rule.info.key, contexts[0]["trigger"], contexts))
 
     async def _matching(self, rule: Rule) -> AsyncIterator[dict[str, str]]:
         """The objects that set a rule off, one after another."""

@@ -22,6 +22,8 @@ from runtime.request import Request
 
 Object = Mapping[str, Any]
 
+LONGEST_LABEL: Final = 63
+
 _SECRET_DATA: Final = ("data", "stringData")
 _FIELDS: Final = (
     "uid",
@@ -62,8 +64,14 @@ async def generated_rules(
             settled.discard((result.policy_key, result.rule))
     for result in await lost(installation, engine, request, settled, deadline):
         wanted.setdefault(result.policy_key, []).append(context(result.rule, about, sync=True, gone=True))
-    write = installation.requests.write
-    await asyncio.gather(*(write(spec_of(policy, about, contexts, request)) for policy, contexts in wanted.items()))
+    specs = [spec_of(policy, about, contexts, request) for policy, contexts in wanted.items()]
+    await asyncio.gather(*(leave(installation, spec) for spec in specs))
+
+
+async def leave(installation: Installation, spec: Mapping[str, Any]) -> None:
+    """Writes an update request under the label by which Kyverno's are found."""
+    name = str(spec["policy"]).rpartition("/")[2]
+    await installation.requests.write(spec, {LABELS + "policy-name": name} if len(name) <= LONGEST_LABEL else None)
 
 
 async def lost(
@@ -123,12 +131,12 @@ async def other_events(installation: Installation, engine: Engine, request: Requ
         for info, plan in _rules(engine):
             if info.key == policy and plan.name == labels.get(LABELS + "rule-name") and _sync(plan):
                 contexts = [context(plan.name, trigger_from(labels), sync=True)]
-                await installation.requests.write(spec_of(policy, about, contexts, request, slim=True))
+                await leave(installation, spec_of(policy, about, contexts, request, slim=True))
     if CLONE_SOURCE in labels:
         for info, plan in _rules(engine):
             if _sync(plan) and copies_kind(plan, request.group, request.kind):
                 spec = spec_of(info.key, about, [], request, rule=plan.name, slim=True)
-                await installation.requests.write(spec)
+                await leave(installation, spec)
 
 
 def copies_kind(plan: RulePlan, group: str, kind: str) -> bool:

@@ -231,6 +231,7 @@ def test_a_request_is_written_down_before_it_is_answered_and_done_later() -> Non
         trigger = await bench.create(namespace(team="a"))
         (written,) = bench.requests()
         assert written["spec"]["requestType"] == "generate"
+        assert written["metadata"]["labels"] == {LABELS + "policy-name": "defaults"}
         assert written["spec"]["policy"] == "defaults"
         (context,) = written["spec"]["ruleContext"]
         assert context["trigger"]["uid"] == trigger["metadata"]["uid"]
