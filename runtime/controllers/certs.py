@@ -31,6 +31,7 @@ from runtime.webhook.tls import (
     age,
     covers,
     expires,
+    hosts_of,
     is_authority,
     issued_by,
     make_ca,
@@ -52,6 +53,7 @@ OVERLAP: Final = datetime.timedelta(days=1)
 """How long a CA that has been replaced is trusted beside the new one."""
 
 MOST_CAS: Final = 3
+MOST_HOSTS: Final = 20
 MANAGED_LABEL: Final = "cert.kyverno.io/managed-by"
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 _END: Final = b"-----END CERTIFICATE-----"
@@ -160,7 +162,11 @@ class Certificates:
     async def _renewed_pair(self, pair: _Stored, ca: _Stored) -> _Stored:
         assert ca.pair is not None
         signer = Pair(_first(ca.ca), ca.pair.key)
-        serving = await asyncio.to_thread(make_serving, signer, self._hosts, algorithm=self._algorithm)
+        hosts = self._hosts
+        if pair.pair is not None and not needs_renewal(pair.pair.cert, before=self._before):
+            # Replicas that are called by other addresses would else take turns for ever.
+            hosts = tuple(dict.fromkeys([*hosts, *hosts_of(pair.pair.cert)]))[:MOST_HOSTS]
+        serving = await asyncio.to_thread(make_serving, signer, hosts, algorithm=self._algorithm)
         log.info("made a new serving certificate")
         return await self._write(self.pair_name, pair, serving.pair)
 

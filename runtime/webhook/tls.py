@@ -157,14 +157,19 @@ def issued_by(cert: bytes, ca: bytes) -> bool:
     return True
 
 
-def covers(cert: bytes, hosts: Iterable[str]) -> bool:
-    """Whether a certificate names every host."""
+def hosts_of(cert: bytes) -> tuple[str, ...]:
+    """The host names and addresses that a certificate names."""
     try:
         found = x509.load_pem_x509_certificate(cert).extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except (ValueError, x509.ExtensionNotFound):
-        return False
-    named = {str(n.value) for n in found.value}
-    return all(h in named for h in hosts)
+        return ()
+    return tuple(str(n.value) for n in found.value)
+
+
+def covers(cert: bytes, hosts: Iterable[str]) -> bool:
+    """Whether a certificate names every host."""
+    named = set(hosts_of(cert))
+    return bool(named) and all(h in named for h in hosts)
 
 
 def read_pair(cert: Path, key: Path) -> Pair:

@@ -97,6 +97,9 @@ def test_the_webhooks_are_called_through_the_health_lease(cluster: Cluster) -> N
             return ""
         return str(json.loads(done.stdout)["metadata"].get("annotations", {}).get("kyverno.io/last-request-time", ""))
 
+    for secret in ("tls-ca", "tls-pair"):
+        metric = f'thesmos_certificate_expiry_timestamp_seconds{{secret="kyverno-svc.kyverno.svc.kyverno-{secret}"}}'
+        cluster.until(lambda m=metric: m in cluster.thesmos.get("/metrics"), what=metric)  # type: ignore[misc]
     first = cluster.until(called, seconds=20, what="the health lease")
     cluster.until(lambda: called() != first, seconds=30, what="a call")
 

@@ -112,6 +112,8 @@ def test_another_host_makes_another_certificate_of_the_same_ca() -> None:
     second = ensure(api, ["192.0.2.7"])
     assert second.ca == first.ca
     handshake(server_context(second.pair), second.ca, "192.0.2.7")
+    # Whoever is called by the first name finds it there too, and makes none of its own.
+    assert ensure(api).pair == second.pair
 
 
 def test_a_new_ca_joins_the_old_one() -> None:
