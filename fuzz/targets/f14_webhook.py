@@ -91,7 +91,7 @@ spec:
 """Policies that look everywhere and change much, so that odd objects reach the walk, the conditions and the patches."""
 
 _BATCH: Final = 16
-_PATHS: Final = ("/validate", "/mutate", "/validate/fail", "/mutate/ignore", "/validate/fail/finegrained/x")
+PATHS: Final = ("/validate", "/mutate", "/validate/fail", "/mutate/ignore", "/validate/fail/finegrained/x")
 _TEXTS: Final = (
     "",
     "a",
@@ -128,19 +128,20 @@ async def _run(seconds: float, rng: random.Random) -> int:
     try:
         async with ClientSession() as session:
             while time.monotonic() < ends:
-                bodies = [_body(rng) for _ in range(_BATCH)]
-                await asyncio.gather(*(_check(session, url + rng.choice(_PATHS), body) for body in bodies))
+                bodies = [body(rng) for _ in range(_BATCH)]
+                await asyncio.gather(*(check(session, url + rng.choice(PATHS), one) for one in bodies))
                 count += len(bodies)
     finally:
         await runner.cleanup()
     return count
 
 
-async def _check(session: ClientSession, url: str, body: bytes) -> None:
-    async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as answer:
-        data = await answer.read()
-        holds = 400 <= answer.status < 500 or (answer.status == 200 and is_review(data, body))
-    assert holds, f"{url} answered {answer.status} {data[:500]!r} to {body!r}"
+async def check(session: ClientSession, url: str, data: bytes) -> None:
+    """Posts one body and looks at the answer. Raises ``AssertionError``."""
+    async with session.post(url, data=data, headers={"Content-Type": "application/json"}) as answer:
+        said = await answer.read()
+        holds = 400 <= answer.status < 500 or (answer.status == 200 and is_review(said, data))
+    assert holds, f"{url} answered {answer.status} {said[:500]!r} to {data!r}"
 
 
 def is_review(data: bytes, body: bytes) -> bool:
@@ -159,7 +160,8 @@ def is_review(data: bytes, body: bytes) -> bool:
     return "patchType" not in response
 
 
-def _body(rng: random.Random) -> bytes:
+def body(rng: random.Random) -> bytes:
+    """A review, mostly with something odd in it; sometimes no review, and no JSON."""
     review = _review(rng)
     roll = rng.random()
     if roll < 0.05:

@@ -29,7 +29,7 @@ class Thesmos:
         self.plane = plane
         self.port = free_port()
         self.log = folder / "thesmos.log"
-        self._ca = folder / "thesmos-ca.pem"
+        self.ca = folder / "thesmos-ca.pem"
         self.environment: dict[str, str] = {}
         self._flags = flags
         self._process: subprocess.Popen[bytes] | None = None
@@ -50,7 +50,7 @@ class Thesmos:
     def start(self, *, wait: bool = True) -> None:
         command = [sys.executable, "-m", "runtime.cli.main", self.command, "--kubeconfig", str(self.plane.account)]
         command += ["--host", "127.0.0.1", "--port", str(self.port), "--server-ip", f"127.0.0.1:{self.port}"]
-        command += ["--ca-out", str(self._ca), *self._flags]
+        command += ["--ca-out", str(self.ca), *self._flags]
         with self.log.open("ab") as log:
             environment = {**os.environ, "PYTHONUNBUFFERED": "1", **self.environment}
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=environment)
@@ -94,13 +94,13 @@ class Thesmos:
 
     def get(self, path: str) -> str:
         """The text of a GET; raises ``OSError``."""
-        context = ssl.create_default_context(cafile=str(self._ca))
+        context = ssl.create_default_context(cafile=str(self.ca))
         with urllib.request.urlopen(self.url + path, context=context, timeout=2) as answer:
             return str(answer.read().decode())
 
     def _ready(self) -> bool:
         try:
-            return self._ca.exists() and self.get("/health/readiness") == "ok\n"
+            return self.ca.exists() and self.get("/health/readiness") == "ok\n"
         except (OSError, urllib.error.URLError, ssl.SSLError):
             return False
 
