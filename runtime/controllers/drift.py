@@ -49,6 +49,7 @@ class _Due:
     version: str
     at: float
     tries: int = 0
+    gone: bool = False
 
 
 class Drift:
@@ -166,7 +167,8 @@ class Drift:
         group = obj["apiVersion"].rpartition("/")[0]
         for key, rule in self._generation.rules().items():
             if rule.sync and copies_kind(rule.plan, group, obj["kind"]) and self._mine(key, uid):
-                self._put(_Due(key, {"uid": uid}, obj, place_of(obj), version, time.monotonic() + SETTLE))
+                due = _Due(key, {"uid": uid}, obj, place_of(obj), version, time.monotonic() + SETTLE, gone=gone)
+                self._put(due)
 
     def _mine(self, rule: tuple[str, str], uid: str) -> bool:
         found = self._generation.rules().get(rule)
@@ -233,5 +235,5 @@ class Drift:
         problems = await self._generation.mend(rule, triggers) if triggers else []
         for due in dues:
             if due.source is not None and (due.tries or not self._generation.is_seen_to(rule, due.source)):
-                problems += await self._generation.mend_copies(rule, due.source)
+                problems += await self._generation.mend_copies(rule, due.source, gone=due.gone)
         return problems

@@ -205,10 +205,11 @@ class Generation:
         task = _Task(self._installation, self, rule, work, None, state, "other")
         return await task.run([{"rule": rule.plan.name, "trigger": trigger} for trigger in triggers])
 
-    async def mend_copies(self, rule: Rule, source: Object) -> list[str]:
-        """The same for all that the rule copied from a source."""
+    async def mend_copies(self, rule: Rule, source: Object, *, gone: bool) -> list[str]:
+        """The same for all that the rule copied from a source, which may have ``gone``."""
         work, state = UpdateRequest("", {}), Persisted(stored=True)
-        return await _Task(self._installation, self, rule, work, {"object": source}, state, "other").run([])
+        asked = {"object": source, "operation": "DELETE" if gone else "UPDATE"}
+        return await _Task(self._installation, self, rule, work, asked, state, "other").run([])
 
     def seen_to(self, rule: Rule, source: Mapping[str, Any]) -> None:
         """All copies of a source are being brought to this version of it."""
@@ -286,6 +287,7 @@ class _Task:
         self._sources: dict[tuple[str, str | None], asyncio.Task[Value]] = {}
         self._known: dict[Place, Object] = {}
         self._listed: dict[str, list[Object]] = {}
+        self._source_went = False
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, contexts: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -293,6 +295,7 @@ class _Task:
         asked = self._asked
         if not contexts and asked is not None:
             source = self._state.live or asked.get("object") or {}
+            self._source_went = asked.get("operation") == "DELETE" and self._state.stored
             contexts, asked = await self._copies_of(asked), None
             self._owner.seen_to(self._rule, source)
         own = [c for c in contexts if asked is not None and _is_about(c, asked)]
@@ -420,7 +423,10 @@ class _Task:
             self._report(request, generated(generation.result, there, "; ".join(problems)))
         if rule.sync and cause.operation != "CREATE":
             await self._leave_behind(reference(request.resource), stays, cause)
-        return self._failed("; ".join(problems), request) if problems else []
+        if not problems or self._source_went:
+            # That a source which has just gone is missing is no news.
+            return []
+        return self._failed("; ".join(problems), request)
 
     async def _marked(self, generation: Made) -> bool:
         """Marks the sources before they are copied: whether they are still as they were read."""

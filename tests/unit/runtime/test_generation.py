@@ -372,7 +372,8 @@ def test_copies_follow_their_source() -> None:
         assert [copy and copy["data"] for copy in copies] == [{"token": "y"}] * 2
         source = bench.find("Secret", "pull", "default")
         await bench.asked("DELETE", None, source)
-        await bench.work()
+        assert await bench.work() == ["done"]
+        assert bench.tell.failures == []
         assert [bench.find("Secret", "pull", name) for name in ("one", "two")] == [None, None]
 
     run(scenario)
