@@ -73,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 1
             time.sleep(3)
             problems = asyncio.run(attack(thesmos, args.seconds, random.Random(args.seed)))
+            if problems:
+                print(f"thesmos {'runs' if thesmos.running else 'has ended'}; its log ends with\n{thesmos.tail()}")
         finally:
             thesmos.stop()
             plane.stop()
