@@ -56,6 +56,7 @@ class Replicas:
         self._dead = DEAD * beat
         self._duration = max(1, round(self._dead))
         self._clock = clock
+        self._version = ""
         self._seen: dict[str, tuple[str, float]] = {}
         self._others: dict[str, tuple[str, frozenset[str]]] = {}
         self.name = self.lease_name(identity)
@@ -71,13 +72,32 @@ class Replicas:
         obj = lease(self._names, self.name, "replica", spec)
         obj["metadata"]["annotations"] = {PARTS_ANNOTATION: self._parts}
         try:
-            await self._client.patch(LEASE, self.name, obj, self._names.namespace)
+            # An update, not a patch: API servers that are too busy give updates of Leases by service accounts a lane of
+            # their own (the flow schema workload-leader-election).
+            await self._update(obj)
             return True
         except ApiProblem as problem:
             if not problem.missing:
                 raise
-        await self._client.create(LEASE, obj, self._names.namespace)
+        self._version = _version(await self._client.create(LEASE, obj, self._names.namespace))
         return False
+
+    async def _update(self, obj: Object) -> None:
+        if not self._version:
+            self._version = _version(await self._client.get(LEASE, self.name, self._names.namespace))
+        obj["metadata"]["resourceVersion"], self._version = self._version, ""
+        try:
+            written = await self._client.replace(LEASE, obj, self._names.namespace)
+        except ApiProblem as problem:
+            del obj["metadata"]["resourceVersion"]
+            if not problem.conflict:
+                raise
+            # Somebody has touched it: it is still ours, since nobody else has its name.
+            obj["metadata"]["resourceVersion"] = _version(
+                await self._client.get(LEASE, self.name, self._names.namespace)
+            )
+            written = await self._client.replace(LEASE, obj, self._names.namespace)
+        self._version = _version(written)
 
     async def look(self) -> list[Object]:
         """Takes note of who is alive; gives the Leases of the shards. Raises the errors of the client."""
@@ -147,6 +167,10 @@ def now_text() -> str:
 
 def _label(obj: Object, key: str) -> str:
     return str(((obj.get("metadata") or {}).get("labels") or {}).get(key) or "")
+
+
+def _version(obj: Object) -> str:
+    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
 
 
 def _age(obj: Object) -> datetime.timedelta:

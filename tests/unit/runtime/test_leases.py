@@ -183,6 +183,24 @@ def test_an_api_server_that_is_away_costs_what_was_held() -> None:
     run(main)
 
 
+def test_a_lease_that_somebody_touches_stays_ours() -> None:
+    async def main() -> None:
+        api = FakeApi()
+        (one,) = replicas(api, "a")
+        await one.leases.beat()
+        touched = await api.get(LEASE, "kyverno-replica-a", NAMES.namespace)
+        touched["metadata"]["annotations"]["note"] = "theirs"
+        api.put(LEASE, touched)
+        await one.leases.beat()
+        assert one.held == ALL
+        # Removed, it is made again, and what was held is won again.
+        api.remove(LEASE, "kyverno-replica-a", NAMES.namespace)
+        await one.leases.beat()
+        assert one.held == ALL
+
+    run(main)
+
+
 def test_parts_are_shared_among_those_that_run_them() -> None:
     async def main() -> None:
         api = FakeApi()
