@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from runtime.controllers.downstream import CannotGenerate, Place, place_of
+from runtime.controllers.generaterules import Rule
 from runtime.controllers.generatetriggers import copies_kind, policy_of, trigger_from
-from runtime.controllers.generation import Generation, Rule
+from runtime.controllers.generation import Generation
 from runtime.controllers.installation import Installation
 from runtime.controllers.updaterequests import PART
 from runtime.generate import CLONE_SOURCE, LABELS, MANAGED_BY

@@ -17,8 +17,9 @@ from typing import Any, Final
 import orjson
 
 from runtime.controllers.backgroundrequests import of_object
+from runtime.controllers.generaterules import Rule
 from runtime.controllers.generatetriggers import context, leave, reference, spec_of, trigger_from
-from runtime.controllers.generation import Generation, Rule
+from runtime.controllers.generation import Generation
 from runtime.controllers.installation import Installation
 from runtime.controllers.policy import Entry
 from runtime.controllers.updaterequests import PART

@@ -9,32 +9,28 @@ stored, and others may still have refused it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-import orjson
-
 from runtime.controllers.backgroundrequests import Persisted, of_admission, of_object, persisted
 from runtime.controllers.downstream import CannotGenerate, Downstream, Place, place_of
+from runtime.controllers.generaterules import Rule, rules_of
 from runtime.controllers.generatetriggers import reference, trigger_from
 from runtime.controllers.installation import Installation
 from runtime.controllers.objectsearch import by_uid
 from runtime.controllers.outcomes import generated
 from runtime.controllers.updaterequests import DONE, Outcome, UpdateRequest, failed, later
 from runtime.engine import ERROR, PASS, SKIP, Engine, RuleResult
-from runtime.generate import LABELS, generate, is_copy_of, target_kinds
+from runtime.generate import LABELS, generate, is_copy_of
 from runtime.generate import Generation as Made
 from runtime.host import KEY as HOST
 from runtime.host import SOURCES, Ask, Table, settle
 from runtime.k8s.client import Object
 from runtime.k8s.errors import ApiProblem
 from runtime.observe.policy_events import GENERATE
-from runtime.policyset import PolicyInfo, RulePlan
 from runtime.request import Request
-from vm.code import MatchKey
 from vm.host import HostCall
 from vm.values import Value
 
@@ -52,7 +48,6 @@ SETTLING_OTHER: Final = 3.0
 OTHER: Final = "the request that set off the rule has not made the object that is there"
 YOUNG_SECONDS: Final = 5.0
 """A policy that is not known may be so new that its watch has not told of it, for as long as its request is young."""
-OF_USERS: Final = (b"request.userInfo", b"request.roles", b"request.clusterRoles", b"serviceAccountName")
 SOURCES_KEPT: Final = 10_000
 READS: Final = 3
 """How often sources are read that change while they are marked."""
@@ -60,47 +55,6 @@ PREFETCHED: Final = 1000
 LISTED: Final = 100
 """Triggers that one list is asked about: their uids make 4 kB of the URL."""
 TERMINATING: Final = "because it is being terminated"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A generate rule of the cluster with the ways to reach it; ``digest`` tells its versions apart. ``personal``: what
-    it makes hangs on who asked, so that it cannot be looked at again when nobody asks."""
-
-    info: PolicyInfo
-    plan: RulePlan
-    keys: tuple[MatchKey, ...]
-    digest: str
-    personal: bool
-
-    @property
-    def generate(self) -> Mapping[str, Any]:
-        """The rule's meta: ``synchronize``, ``targets``, …"""
-        found: Mapping[str, Any] = self.plan.meta["generate"]
-        return found
-
-    @property
-    def sync(self) -> bool:
-        return self.generate["synchronize"] is True
-
-    @property
-    def kinds(self) -> list[tuple[str, str, str]]:
-        return target_kinds(self.generate["targets"])
-
-    @property
-    def labels(self) -> dict[str, str]:
-        """The labels of all that it made."""
-        return {
-            LABELS + "policy-name": self.info.name,
-            LABELS + "policy-namespace": self.info.namespace or "",
-            LABELS + "rule-name": self.plan.name,
-        }
-
-    @property
-    def follows_deletion(self) -> bool:
-        """Whether what it made goes with its trigger: not where its match says which operations it is about, and
-        leaves deletions out, and not where it makes things on deletion."""
-        return any(not key.operations for key in self.keys)
 
 
 Reason: TypeAlias = Literal["trigger", "other", "policy"]
@@ -135,35 +89,9 @@ class Generation:
         snapshot = self._installation.live.snapshot
         if self._engine is None or snapshot is not self._snapshot:
             engine = self._installation.policies.engine_of(lambda p: any(r.generate is not None for r in p.rules))
-            keys = {
-                (policy.name, policy.namespace, rule.name): rule.keys
-                for module in engine.policies.modules
-                for policy in module.policies
-                for rule in policy.rules
-            }
-            texts = self._texts()
-            self._rules = {
-                (plan.policy.key, plan.name): Rule(
-                    plan.policy,
-                    plan,
-                    keys[plan.policy.name, plan.policy.namespace, plan.name],
-                    hashlib.sha256(text := texts.get((plan.policy.key, plan.name), b"")).hexdigest()[:16],
-                    any(word in text for word in OF_USERS),
-                )
-                for plan in engine.policies.rules
-                if plan.kind == "generate"
-            }
+            self._rules = rules_of(engine, self._installation.policies.entries.values())
             self._engine, self._snapshot = engine, snapshot
         return self._engine
-
-    def _texts(self) -> dict[tuple[str, str], bytes]:
-        return {
-            (entry.good.model.key, rule.name): orjson.dumps(rule.raw, option=orjson.OPT_SORT_KEYS)
-            for entry in self._installation.policies.entries.values()
-            if entry.good is not None and entry.good.model is not None
-            for rule in entry.good.model.rules
-            if rule.generate is not None
-        }
 
     async def process(self, work: UpdateRequest) -> Outcome:
         """Does what an update request asks for. Raises the errors of the client."""
