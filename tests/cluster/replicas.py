@@ -26,6 +26,8 @@ POLICY: Final = "replicas"
 SECRETS: Final = ("kyverno-svc.kyverno.svc.kyverno-tls-ca", "kyverno-svc.kyverno.svc.kyverno-tls-pair")
 
 MOST_AT_ONCE: Final = 200
+KILL_SECONDS: Final = 0.3
+"""Between the decision to kill a process and its end."""
 READY_SECONDS: Final = 180.0
 """A machine that is busy with the load starts a replica slowly."""
 
@@ -163,10 +165,12 @@ class Load:
                 found.append(f"version {answer.version} answered {answer.sent - later:.1f} s after the next was stored")
         failed = [a for a in self.answers if a.what == "failed"]
         for at in self.killed:
-            of_kill = [a for a in failed if at - 0.5 <= a.answered <= at + 1.5]
+            # Under way at that moment; a machine that is slow for the rate has many under way.
+            under_way = sum(a.sent <= at <= a.answered for a in self.answers)
+            of_kill = [a for a in failed if a.sent <= at + KILL_SECONDS and a.answered >= at]
             failed = [a for a in failed if a not in of_kill]
-            if len(of_kill) > lost:
-                found.append(f"a kill took {len(of_kill)} requests with it")
+            if len(of_kill) > max(lost, under_way):
+                found.append(f"a kill took {len(of_kill)} requests with it, {under_way} were under way")
         found += [f"failed {a.answered - self.answers[0].sent:.1f} s after the start: {a.reason}" for a in failed[:5]]
         return found
 
