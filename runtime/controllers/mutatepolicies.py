@@ -99,11 +99,12 @@ class MutatePart:
             texts = {
                 rule.name: hashlib.sha256(orjson.dumps(rule.raw, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
                 for rule in entry.good.model.rules
-                if rule.mutate is not None and rule.mutate.targets and rule.mutate.on_policy_update
+                if rule.mutate is not None and rule.mutate.targets
             }
             for policy in entry.good.module.policies:
                 for rule in policy.rules:
-                    if rule.kind == KIND and rule.name in texts:
+                    # As compiled: a rule that does not say takes what its policy says, in the older form.
+                    if rule.kind == KIND and rule.meta.get("onPolicyUpdate") is True and rule.name in texts:
                         name = hashlib.sha256(rule.name.encode()).hexdigest()[:16]
                         found[f"{uid}.{name}"] = entry, rule.name, texts[rule.name], rule.keys
         return found

@@ -32,13 +32,19 @@ apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata: {name: existing}
 spec:
+  mutateExistingOnPolicyUpdate: true
   rules:
   - name: scale
     match: {any: [{resources: {kinds: [ConfigMap], names: [there]}}]}
     mutate:
-      mutateExistingOnPolicyUpdate: true
       targets: [{apiVersion: apps/v1, kind: Deployment/scale, namespace: default, name: web}]
       patchStrategicMerge: {spec: {replicas: 3}}
+  - name: by-itself
+    match: {any: [{resources: {kinds: [ConfigMap], names: [there]}}]}
+    mutate:
+      mutateExistingOnPolicyUpdate: false
+      targets: [{apiVersion: apps/v1, kind: Deployment, namespace: default, name: web}]
+      patchStrategicMerge: {metadata: {labels: {wrong: "true"}}}
 """
 
 REACHING = """
@@ -114,6 +120,7 @@ def test_a_policy_changes_what_is_there_by_a_subresource(cluster: Cluster) -> No
     cluster.policy(BY_POLICY, "clusterpolicy", "existing")
     cluster.until(lambda: cluster.get("deployment", "web")["spec"]["replicas"] == 3, what="the replicas")
     cluster.until(lambda: waiting(cluster) == 0, what="the end of the update requests")
+    assert "wrong" not in (cluster.get("deployment", "web")["metadata"].get("labels") or {})
 
 
 def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None:
