@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -24,7 +25,7 @@ from runtime.controllers.certs import Certificates
 from runtime.controllers.clusterconfig import ClusterConfig, parse
 from runtime.controllers.crds import apply_crds, served
 from runtime.controllers.following import Following, Kinds
-from runtime.controllers.installation import Installation
+from runtime.controllers.installation import Installation, Part
 from runtime.controllers.leases import ShardLeases, Shards
 from runtime.controllers.lookups import Lookups
 from runtime.controllers.ownwebhooks import own_names
@@ -73,6 +74,8 @@ log = logging.getLogger("thesmos.cluster")
 T = TypeVar("T")
 
 SOON_SECONDS: Final = 0.5
+STEADY_SECONDS: Final = 300.0
+"""A part that has run for this long starts again at once when it fails."""
 
 
 async def run_in_cluster(settings: Settings, stop: asyncio.Event, ca_out: Path | None) -> int:
@@ -200,7 +203,7 @@ class _Cluster:
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
         for task in done - {stopping}:
-            log.critical("the task %s ended: %s", task.get_name(), task.exception())
+            log.critical("the task %s ended", task.get_name(), exc_info=task.exception())
             return 1
         return 0
 
@@ -340,7 +343,23 @@ class _Cluster:
             group.create_task(self._policies.run())
             log.info("parts of this replica: %s", ", ".join(sorted(self._settings.parts)))
             for one in self._parts:
-                group.create_task(one.run(), name=one.name)
+                group.create_task(self._kept_up(one), name=one.name)
+
+    async def _kept_up(self, part: Part) -> None:
+        """Runs a part, and again when it fails: what is wrong with one object must not end the answering of
+        requests."""
+        backoff = Backoff(first=1.0, longest=60.0)
+        while True:
+            began = time.monotonic()
+            try:
+                await part.run()
+                log.error("the part %s has ended", part.name)
+            except Exception:
+                log.exception("the part %s failed", part.name)
+            self._metrics.count("kyverno_controller_requeue_total", part.name, "1")
+            if time.monotonic() - began > STEADY_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
 
     def _uid_of(self, kind: str, namespace: str, name: str) -> str:
         entry = self._policies.entries.get((kind, namespace, name))

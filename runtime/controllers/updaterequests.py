@@ -9,6 +9,7 @@ the whole once more.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import deque
@@ -337,7 +338,7 @@ class UpdateRequests:
                     self._items.pop(item.name, None)
                     return
                 raise
-            spec = orjson.dumps(found.get("spec") or {})
+            spec = _encoded(found.get("spec") or {})
         request = UpdateRequest(item.name, orjson.loads(spec), item.retries, self._clock() - item.seen)
         try:
             outcome = await self.processors[item.kind](request)
@@ -392,7 +393,7 @@ class UpdateRequests:
 def _slim(obj: Object) -> Object:
     """What is kept of an update request: its spec as bytes where it is small, and what the queue goes by."""
     metadata, spec, status = obj.get("metadata") or {}, obj.get("spec") or {}, obj.get("status") or {}
-    encoded = orjson.dumps(spec)
+    encoded = _encoded(spec)
     retries = status.get("retryCount")
     kept = {key: str(metadata.get(key) or "") for key in ("name", "namespace", "resourceVersion")}
     return {
@@ -403,6 +404,14 @@ def _slim(obj: Object) -> Object:
         "retries": retries if type(retries) is int else 0,
         "spec": encoded if len(encoded) <= KEPT_BYTES else None,
     }
+
+
+def _encoded(spec: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(spec)
+    except orjson.JSONEncodeError:
+        # Objects nest more deeply than 254 levels only where somebody means harm; the API server takes them.
+        return json.dumps(spec).encode()
 
 
 def group_of(spec: Mapping[str, Any]) -> str:

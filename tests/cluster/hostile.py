@@ -78,7 +78,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             thesmos.stop()
             plane.stop()
-        problems += [line for line in thesmos.log.read_text(errors="replace").splitlines() if "Traceback" in line]
+        log = thesmos.log.read_text(errors="replace").splitlines()
+        first = next((number for number, line in enumerate(log) if "Traceback" in line), None)
+        if first is not None:
+            problems += ["a traceback in the log:", *log[max(first - 2, 0) : first + 60]]
     print("\n".join(problems) or "ok")
     return 1 if problems else 0
 

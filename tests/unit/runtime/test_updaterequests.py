@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import orjson
+
 from runtime.config import Names
 from runtime.controllers import updaterequests
 from runtime.controllers.clusterconfig import ClusterConfig
@@ -267,3 +269,12 @@ def test_what_a_request_is_about() -> None:
     several = [{"trigger": {"uid": "a"}}, {"trigger": {"uid": "b"}}]
     assert group_of({"resource": {"uid": "a"}, "ruleContext": several}) == ""
     assert group_of({"resource": {"uid": "source"}, "ruleContext": []}) == "source"
+
+
+def test_a_spec_that_nests_deeply_ends_nothing() -> None:
+    deep: Any = "x"
+    for _ in range(400):
+        deep = [deep]
+    spec = {"requestType": "generate", "policy": "p", "context": {"object": deep}}
+    kept = updaterequests._slim({"metadata": {"name": "ur-1"}, "spec": spec})
+    assert orjson.loads(kept["spec"]) == spec
