@@ -33,9 +33,10 @@ Key = tuple[str, str, str]
 SELF_ACCESS: Final = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
-GRANTED_SECONDS: Final = 60.0
+GRANTED_SECONDS: Final = 2.0
 REFUSED_SECONDS: Final = 1.0
-"""How long an answer is taken for granted: who was refused grants it now and applies the policy again."""
+"""How long an answer is taken for granted: a folder of policies asks once. Who was refused grants it now and applies the
+policy again; what was taken away since the last policy must be seen with the next one."""
 
 AT_ONCE: Final = 16
 KEPT: Final = 4096
