@@ -35,7 +35,7 @@ SELF_ACCESS: Final = Resource(
 )
 GRANTED_SECONDS: Final = 2.0
 REFUSED_SECONDS: Final = 1.0
-"""How long an answer is taken for granted: a folder of policies asks once. Who was refused grants it now and applies the
+"""How long an answer is taken for granted: a folder of policies asks once. Who was refused grants it and applies the
 policy again; what was taken away since the last policy must be seen with the next one."""
 
 AT_ONCE: Final = 16

@@ -6,6 +6,7 @@ stored and stay pending, which is all that admission needs.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import signal
@@ -136,6 +137,7 @@ class ControlPlane:
         )
         for name, data in (
             ("ca.crt", self._ca.cert),
+            ("ca.key", self._ca.key),
             ("apiserver.crt", serving.pair.cert),
             ("apiserver.key", serving.pair.key),
             ("account.key", account_key),
@@ -149,11 +151,12 @@ class ControlPlane:
             path.chmod(0o600)
 
     def _kubeconfig_text(self, token: str) -> str:
+        authority = base64.b64encode(self._ca.cert).decode()
         return f"""apiVersion: v1
 kind: Config
 clusters:
 - name: test
-  cluster: {{server: "{self.url}", certificate-authority: "{self.folder / "ca.crt"}"}}
+  cluster: {{server: "{self.url}", certificate-authority-data: {authority}}}
 users:
 - name: admin
   user: {{token: {token}}}
@@ -184,6 +187,7 @@ current-context: test
             f"--tls-cert-file={self.folder / 'apiserver.crt'}",
             f"--tls-private-key-file={self.folder / 'apiserver.key'}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
+            f"--client-ca-file={self.folder / 'ca.crt'}",
             "--authorization-mode=RBAC",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={self.folder / 'account.key'}",
@@ -201,6 +205,8 @@ current-context: test
             f"--kubeconfig={self.kubeconfig}",
             f"--service-account-private-key-file={self.folder / 'account.key'}",
             f"--root-ca-file={self.folder / 'ca.crt'}",
+            f"--cluster-signing-cert-file={self.folder / 'ca.crt'}",
+            f"--cluster-signing-key-file={self.folder / 'ca.key'}",
             f"--controllers={','.join(self._controllers)}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",

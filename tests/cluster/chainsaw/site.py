@@ -22,7 +22,7 @@ SCRIPTS: Final = Path(__file__).resolve().parent / "scripts"
 
 MORE_CONTROLLERS: Final = (
     *("job-controller", "cronjob-controller", "daemonset-controller", "statefulset-controller"),
-    *("replicationcontroller-controller", "resourcequota-controller"),
+    *("replicationcontroller-controller", "resourcequota-controller", "certificatesigningrequest-signing-controller"),
 )
 
 PARTS: Final = ("admission", "background", "reports", "cleanup")
@@ -38,6 +38,14 @@ LEFT: Final = (
     "cleanuppolicies.kyverno.io,globalcontextentries.kyverno.io,updaterequests.kyverno.io"
 )
 """What a case that failed may leave behind, and would judge the next ones."""
+
+NODE: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: kind-control-plane}
+status: {capacity: {cpu: "1"}}
+"""
+"""A node that nobody runs: cases change its labels and its status."""
 
 EXTRA_ROLES: Final = """
 apiVersion: rbac.authorization.k8s.io/v1
@@ -132,6 +140,7 @@ class Site:
         self.plane.start()
         self._kubectl("apply", "-k", str(REPOSITORY / "deploy"))
         self._kubectl("delete", "deployment,poddisruptionbudget", "--all", "-n", "kyverno")
+        self._kubectl("create", "-f", "-", stdin=NODE)
         self._kubectl("apply", "-f", "-", stdin=EXTRA_ROLES + "".join(SEPARATE % {"part": p} for p in PARTS))
         token = self._kubectl("create", "token", "kyverno", "-n", "kyverno", "--duration=24h").strip()
         kubeconfig = self._folder / "account"
