@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("thesmos.admissionpolicies")
 
 TRUSTED_SECONDS: Final = 5.0
-"""After this the API server judges by a policy that it has stored: its own watch takes up to a second or two (measured:
-0.4 s to 1.6 s until the first refusal), and until then nobody but the webhook would."""
+"""After this the API server judges by a policy that it has stored: its own watch and compilation come in between, and
+until then nobody but the webhook would."""
 
 HANDED_BACK_SECONDS: Final = 3.0
 """How long one that is no longer wanted stays, until the webhook has its rules again."""
