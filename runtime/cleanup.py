@@ -165,8 +165,8 @@ def expires(obj: Mapping[str, Any]) -> datetime | None:
 
 def ttl_problem(obj: Mapping[str, Any]) -> str:
     """What to warn of when an object with a time to live is written, empty for nothing."""
-    metadata = obj.get("metadata") or {}
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    metadata = _map(obj, "metadata")
+    labels, annotations = _map(metadata, "labels"), _map(metadata, "annotations")
     text = labels.get(TTL_LABEL)
     if text is None:
         return f"{TTL_LABEL} is a label, as an annotation it has no effect" if TTL_LABEL in annotations else ""
@@ -175,6 +175,12 @@ def ttl_problem(obj: Mapping[str, Any]) -> str:
     except BadTtl as problem:
         return str(problem)
     return ""
+
+
+def _map(obj: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A part of an object that is not checked yet, empty where it is no map."""
+    found = obj.get(key)
+    return found if type(found) is dict else {}
 
 
 def _seconds(text: str) -> float:

@@ -104,3 +104,10 @@ def test_no_request_reaches_a_cleanup_policy() -> None:
     policies = policy_set(POLICY)
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a", "labels": {"gone": "yes"}}}
     assert Engine(policies).evaluate(Request.from_resource(pod), "background").results == ()
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, [], {"labels": []}, {"annotations": "x"}, {"labels": {"cleanup.kyverno.io/ttl": 7}}]
+)
+def test_an_object_that_is_not_checked_yet_breaks_nothing(metadata: Any) -> None:
+    assert ttl_problem({"metadata": metadata}) == ""
