@@ -24,7 +24,7 @@ PAGES = ("install", "rollout", "moving", "operations", "bundle-sources", "troubl
 FOREIGN = {
     # kubectl, helm, podman, openssl
     *("--namespace", "--create-namespace", "--set", "--all", "--replicas", "--image", "--dry-run", "--tail", "--as"),
-    *("--clusterrole", "--group", "--field-selector", "--from-file", "--no-hooks"),
+    *("--clusterrole", "--group", "--field-selector", "--from-file", "--no-hooks", "--server-side"),
 }
 
 
