@@ -23,7 +23,7 @@ from vm.host import HOST_CALLS
 from vm.isa import OPS, Effect, Imm, kind_join, kind_le
 from vm.structure import Structure, VerifyError
 
-MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 128
 """Layers of containers that a program may build around its inputs."""
 _ROUNDS: Final = 8
 """Times a loop body is looked at before a depth that still grows counts as growing without end."""
