@@ -30,6 +30,7 @@ ALL: Final = ""
 
 _NOTHING: Final = Engine(PolicySet.empty())
 
+_TEXTS: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
 _UNSEEN: Final = frozenset({"managedFields", "ownerReferences", "selfLink"})
 
 
@@ -49,6 +50,27 @@ class Judged:
     decision: Decision
     scope: str
     deadline: float
+
+
+def is_object(value: Any) -> bool:
+    """Whether a value is nothing, or an object whose identity and labels are what the API server makes sure of."""
+    if value is None:
+        return True
+    if type(value) is not dict or type(metadata := _given(value, "metadata", {})) is not dict:
+        return False
+    return (
+        all(type(_given(value, key, "")) is str for key in ("apiVersion", "kind"))
+        and all(type(_given(metadata, key, "")) is str for key in _TEXTS)
+        and all(
+            type(found := _given(metadata, key, {})) is dict and all(type(v) is str for v in found.values())
+            for key in ("labels", "annotations")
+        )
+    )
+
+
+def _given(obj: Mapping[str, Any], key: str, otherwise: Any) -> Any:
+    found = obj.get(key)
+    return otherwise if found is None else found
 
 
 Observer = Callable[[Judged, float], None]
@@ -179,8 +201,9 @@ class Live:
         return judged
 
     async def told(self, judged: Judged) -> None:
-        """Runs the hooks, all at once, for as long as the request has time."""
-        if not self.hooks:
+        """Runs the hooks, all at once, for as long as the request has time. Nothing follows from what no API server
+        sends."""
+        if not self.hooks or not (is_object(judged.request.resource) and is_object(judged.request.old)):
             return
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + judged.deadline - time.monotonic()):

@@ -100,6 +100,10 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._api_port}"
 
     @property
+    def etcd_url(self) -> str:
+        return f"http://127.0.0.1:{self._etcd_port}"
+
+    @property
     def pids(self) -> dict[str, int]:
         return {name: process.pid for name, process in self._processes.items()}
 
