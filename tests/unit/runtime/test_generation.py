@@ -99,6 +99,9 @@ class Tell:
     def generated(self, info: Any, rule: str, made: Any) -> None:
         self.made += [obj["metadata"]["name"] for obj in made]
 
+    def mutated(self, info: Any, changed: Any) -> None:
+        self.made += [obj["metadata"]["name"] for obj in changed]
+
 
 class Bench:
     def __init__(self, settings: Settings | None = None) -> None:
