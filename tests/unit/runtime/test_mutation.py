@@ -149,7 +149,20 @@ def test_one_target_that_is_refused_leaves_the_others_changed_and_is_told_of() -
     run(scenario)
 
 
-def test_a_namespaced_policy_reaches_no_other_namespace_and_no_cluster_wide_kind() -> None:
+def test_what_the_background_does_itself_sets_nothing_off_unless_the_rule_says_so() -> None:
+    async def scenario(bench: Bench) -> None:
+        own = bench.installation.settings.names.user_of("background")
+        await bench.policy(MARK)
+        await bench.create(trigger(), user=own)
+        assert bench.requests() == []
+        await bench.policy(MARK.replace("  - name: mark\n", "  - name: mark\n    skipBackgroundRequests: false\n"))
+        await bench.create(trigger(), user=own)
+        assert len(bench.requests()) == 1
+
+    run(scenario)
+
+
+def test_a_namespaced_policy_reaches_no_other_namespace() -> None:
     async def scenario(bench: Bench) -> None:
         bench.api.put(NAMESPACE, namespace("elsewhere"))
         for place in ("default", "elsewhere"):
