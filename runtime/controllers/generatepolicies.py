@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
 from runtime.controllers.backgroundrequests import of_object
+from runtime.controllers.existing import existing
 from runtime.controllers.generaterules import Rule
 from runtime.controllers.generatetriggers import context, leave, reference, spec_of, trigger_from
 from runtime.controllers.generation import Generation
@@ -25,12 +26,11 @@ from runtime.controllers.policy import Entry
 from runtime.controllers.updaterequests import PART
 from runtime.engine import ERROR, PASS
 from runtime.generate import LABELS
-from runtime.k8s.client import Object, Resource
+from runtime.k8s.client import Object
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, POLICY
 from runtime.k8s.watch import Backoff
 from runtime.observe.policy_events import GENERATE
-from runtime.request import split_api_version
 
 log = logging.getLogger("thesmos.background.generate")
 
@@ -220,7 +220,10 @@ class GeneratePolicies:
         """Carries a rule out for what is there already."""
         count = 0
         batch: list[dict[str, str]] = []
-        async for trigger in self._matching(rule):
+        async for obj in existing(self._installation, rule.keys, rule.info.namespace):
+            trigger = await self._sets_off(rule, obj)
+            if trigger is None:
+                continue
             batch.append(trigger)
             count += 1
             if len(batch) == BATCH:
@@ -241,24 +244,7 @@ class GeneratePolicies:
         contexts = [context(rule.plan.name, trigger, sync=rule.sync) for trigger in triggers]
         await leave(self._installation, spec_of(rule.info.key, contexts[0]["trigger"], contexts))
 
-    async def _matching(self, rule: Rule) -> AsyncIterator[dict[str, str]]:
-        """The objects that set a rule off, one after another."""
-        seen: set[tuple[str, str]] = set()
-        for resource in await self._kinds(rule):
-            namespace = rule.info.namespace or ""
-            async for page in self._installation.client.pages(resource, namespace, {"limit": "250"}):
-                for item in page.get("items") or ():
-                    await asyncio.sleep(0)
-                    about = await self._sets_off(
-                        rule, {"apiVersion": resource.api_version, "kind": resource.kind, **item}
-                    )
-                    if about is not None and (about["kind"], about.get("uid", "")) not in seen:
-                        seen.add((about["kind"], about.get("uid", "")))
-                        yield about
-
     async def _sets_off(self, rule: Rule, obj: Object) -> dict[str, str] | None:
-        if obj["metadata"].get("deletionTimestamp") or self._is_filtered(obj):
-            return None
         request = of_object(self._installation, obj)
         result = await self._generation.outcome(rule, request)
         if result is None:
@@ -266,27 +252,6 @@ class GeneratePolicies:
         if result.status == ERROR:
             self._installation.tell.failed(rule.info, rule.plan.name, result.message, obj, GENERATE)
         return reference(obj) if result.status == PASS else None
-
-    def _is_filtered(self, obj: Object) -> bool:
-        """Whether policies are not asked about an object; a Namespace is in itself, as it is for requests."""
-        group, version = split_api_version(str(obj["apiVersion"]))
-        metadata, kind = obj["metadata"], str(obj["kind"])
-        namespace = metadata.get("namespace") or (metadata["name"] if (group, kind) == ("", "Namespace") else "")
-        return self._installation.config().filters_out(group, version, kind, "", namespace, metadata["name"])
-
-    async def _kinds(self, rule: Rule) -> list[Resource]:
-        """The kinds that a rule matches; all of a kind once, though it may be served in several versions."""
-        found: dict[tuple[str, str], Resource] = {}
-        discovery = await self._installation.discovery(False)
-        for key in rule.keys:
-            kind = key.kind
-            if kind.subresource or (key.operations and not {"CREATE", "UPDATE"} & set(key.operations)):
-                continue
-            for entry in discovery.find(kind.group, kind.version, kind.kind):
-                resource = entry.resource
-                if "list" in entry.verbs and (resource.namespaced or rule.info.namespace is None):
-                    found.setdefault((resource.group, resource.plural), resource)
-        return list(found.values())
 
     async def _load(self) -> dict[str, Record]:
         try:

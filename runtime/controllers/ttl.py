@@ -25,7 +25,7 @@ from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.stream import Listener, Stream
 
-log = logging.getLogger("thesmos.ttl")
+log = logging.getLogger("thesmos.background.ttl")
 
 PART: Final = "cleanup"
 VERBS: Final = ("delete", "list", "watch")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from compiler.source import load_values
+from runtime.controllers.clusterconfig import parse
 from runtime.controllers.mutatepolicies import MutatePart
 from runtime.controllers.updaterequests import UpdateRequest
 from runtime.k8s.client import Object, Resource
@@ -189,5 +190,17 @@ def test_what_is_there_when_a_policy_asks_for_it_is_changed_once() -> None:
         # Another replica, or the same after a restart.
         await MutatePart(bench.installation).follow()
         assert bench.requests() == []
+
+    run(scenario)
+
+
+def test_what_is_filtered_sets_nothing_off_though_it_is_there_already() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.installation.config = lambda: parse({"data": {"resourceFilters": "[ConfigMap,kube-*,*]"}})
+        for place in ("kube-system", "default"):
+            bench.api.put(CONFIG_MAP, trigger("early", place))
+        await bench.policy(MARK.replace("Update: false", "Update: true"))
+        await bench.mutation.follow()
+        assert [obj["spec"]["resource"]["namespace"] for obj in bench.requests()] == ["default"]
 
     run(scenario)
