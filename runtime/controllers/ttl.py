@@ -20,6 +20,7 @@ from typing import Any, Final
 from runtime.cleanup import POLICIES, PROPAGATION, TTL_LABEL, BadTtl, expires
 from runtime.controllers.installation import Installation
 from runtime.controllers.permissions import SELF_ACCESS
+from runtime.controllers.ttlrights import borrowed
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -116,6 +117,8 @@ class TimesToLive:
             kind = (entry.resource.group, entry.resource.plural)
             if not entry.subresource and entry.verbs.issuperset(VERBS) and self._ours(kind):
                 found.setdefault(kind, entry.resource)
+        lent = await borrowed(self._client, self._installation.settings.names)
+        found = {kind: resource for kind, resource in found.items() if not lent.holds(resource)}
         at_once = asyncio.Semaphore(ASKED)
 
         async def may(resource: Resource) -> bool:

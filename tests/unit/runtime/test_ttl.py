@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from runtime.cleanup import PROPAGATION, TTL_LABEL
+from runtime.config import Names
 from runtime.controllers import ttl
 from runtime.controllers.ttl import TimesToLive
 from runtime.k8s.errors import ApiProblem, Unreachable
-from runtime.k8s.resources import CONFIG_MAP
+from runtime.k8s.resources import CLUSTER_ROLE, CONFIG_MAP
 from tests.unit.runtime.clock_bench import POD, Bench, until
 
 
@@ -111,6 +112,36 @@ def test_kinds_without_permission_and_of_other_replicas_are_not_watched() -> Non
             "jobs",
             "pods",
         ]
+
+    asyncio.run(run())
+
+
+def role(name: str, *resources: str, **labels: str) -> dict[str, Any]:
+    rules = [{"apiGroups": [""], "resources": list(resources), "verbs": ["create", "delete"]}]
+    return {"metadata": {"name": name, "labels": labels}, "rules": rules}
+
+
+@pytest.mark.parametrize(
+    ("cleanup", "separate", "watched"),
+    [
+        ("secrets", False, {"jobs", "pods"}),
+        ("configmaps", False, {"configmaps", "jobs", "pods"}),
+        ("*", False, {"configmaps", "jobs", "pods"}),
+        ("secrets", True, {"configmaps", "jobs", "pods"}),
+    ],
+)
+def test_what_may_be_deleted_for_generated_objects_alone_has_no_time_to_live(
+    cleanup: str, separate: bool, watched: set[str]
+) -> None:
+    async def run() -> None:
+        bench = Bench(names=Names(separate=separate))
+        bench.api.put(CLUSTER_ROLE, role("kyverno:background", "configmaps"))
+        label = {"rbac.kyverno.io/aggregate-to-cleanup-controller": "true"}
+        bench.api.put(CLUSTER_ROLE, role("mine", cleanup, **label))
+        mortal(bench, "past", "2023-07-19")
+        async with bench.running(TimesToLive(bench.installation)):
+            await until(lambda: not bench.left())
+            assert {plural for verb, plural, _ in bench.api.calls if verb == "watch"} == watched
 
     asyncio.run(run())
 
