@@ -71,6 +71,8 @@ def test_a_case_answers_in_the_cluster_as_its_file_says(cluster: Cluster, folder
 
 def check(cluster: Cluster, case: SeedCase, obj: Object) -> None:
     """Creates an object and looks at all that was expected of it."""
+    if obj["kind"] == "Namespace":
+        cluster.delete("namespace", obj["metadata"]["name"])  # another test may have made one of that name
     done = cluster.plane.kubectl("create", "--validate=ignore", "-o", "json", "-f", "-", stdin=text(obj))
     refusals = case.refusals(obj)
     if refusals:
