@@ -113,7 +113,7 @@ def _user(case: Case) -> UserInfo | None:
 def _unlabelled(made: dict[str, Any]) -> dict[str, Any]:
     """Without the labels that say where a generated object comes from."""
     metadata = made["metadata"]
-    kept = {k: v for k, v in metadata["labels"].items() if not k.startswith(LABELS) and k != MANAGED_BY}
+    kept = {k: v for k, v in (metadata.get("labels") or {}).items() if not k.startswith(LABELS) and k != MANAGED_BY}
     metadata = {k: v for k, v in metadata.items() if k != "labels"} | ({"labels": kept} if kept else {})
     return {**made, "metadata": metadata}
 
@@ -152,7 +152,9 @@ def same(got: list[Result], want: list[Result]) -> bool:
         (g.rule, g.status) == (w.rule, w.status)
         and (g.status == "error" or g.message == w.message)
         and equal(g.patched, w.patched)
-        and (g.status == "error" or equal(g.generated or [], w.generated or []))
+        and (
+            g.status == "error" or equal([*map(_unlabelled, g.generated or [])], [*map(_unlabelled, w.generated or [])])
+        )
         for g, w in zip(got, want, strict=True)
     )
 

@@ -74,6 +74,10 @@ def evaluate(
     """
     ready = policies if isinstance(policies, Prepared) else prepared(policies)
     world = world or World()
+    if kind is None:
+        # What a request is about does not change, whatever a mutation makes of the object's kind.
+        group, _, version = str(resource.get("apiVersion") or "").rpartition("/")
+        kind = group, version, str(resource.get("kind") or "")
     run = _Run(
         operation,
         old,

@@ -4,6 +4,7 @@ that would go (§25)."""
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 from tests.reference.conditions import ConditionError, holds
@@ -126,7 +127,19 @@ def _placed(made: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     metadata.pop("namespace", None)
     if asked.get("namespace") and made["kind"] not in _WIDE:
         metadata["namespace"] = asked["namespace"]
+    for key in ("labels", "annotations"):
+        if isinstance(metadata.get(key), dict):
+            metadata[key] = _texts(metadata[key])
     return {**made, "metadata": metadata}
+
+
+def _texts(values: dict[str, Any]) -> dict[str, str]:
+    """Labels and annotations as the API server takes them: texts; what is null is not there."""
+    written = {key: value for key, value in values.items() if value is not None}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        for key, value in written.items()
+    }
 
 
 def _copied(source: dict[str, Any], namespace: str) -> dict[str, Any]:
