@@ -1,19 +1,23 @@
 """Fixtures: one control plane and one Thesmos for the whole session, an empty cluster for each test.
 
-Without built programs and without Go the tests skip; with ``THESMOS_REQUIRE_CLUSTER=1`` they fail instead.
+Where a program is neither built nor can be the tests skip; with ``THESMOS_REQUIRE_CLUSTER=1`` they fail instead.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 
+from tests.cluster import gotools
 from tests.cluster.cluster import Cluster
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.controlplane.build import Assets, BuildProblem, build
 from tests.cluster.thesmos import Thesmos
+
+T = TypeVar("T")
 
 _SKIPPED: set[str] = set()
 
@@ -26,15 +30,44 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-@pytest.fixture(scope="session")
-def assets() -> Assets:
+def built(make: Callable[[], T]) -> T:
+    """What a build makes; a skip, or a failure, where it cannot."""
     try:
-        return build()
+        return make()
     except BuildProblem as problem:
         if os.environ.get("THESMOS_REQUIRE_CLUSTER") == "1":
             pytest.fail(str(problem))
         _SKIPPED.add(str(problem))
         pytest.skip(str(problem))
+
+
+@pytest.fixture(scope="session")
+def assets() -> Assets:
+    return built(build)
+
+
+@pytest.fixture(scope="session")
+def helm() -> str:
+    """The program that renders the chart."""
+    return built(gotools.helm)
+
+
+@pytest.fixture(scope="session")
+def alert_judge() -> str:
+    """The program that evaluates alerts as Prometheus does."""
+    return built(gotools.alert_judge)
+
+
+@pytest.fixture(scope="session")
+def pod_security_judge() -> str:
+    """The program that judges Pods as Kubernetes does."""
+    return built(gotools.pod_security_judge)
+
+
+@pytest.fixture(scope="session")
+def chainsaw() -> str:
+    """The runner of the public cluster suites."""
+    return built(gotools.chainsaw)
 
 
 @pytest.fixture(scope="session")

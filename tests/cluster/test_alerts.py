@@ -19,8 +19,6 @@ import yaml
 
 from runtime.observe.metric_rows import METRICS
 from runtime.observe.metrics import Metrics
-from tests.cluster import gotools
-from tests.cluster.controlplane.build import BuildProblem
 from tests.integration.server import Client, review, webhook
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "deploy" / "monitoring"
@@ -41,14 +39,6 @@ spec:
         pattern: {metadata: {labels: {team: "?*"}}}
 """
 POD: Final = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": {}}
-
-
-@pytest.fixture(scope="module")
-def judge() -> str:
-    try:
-        return gotools.alert_judge()
-    except BuildProblem as problem:
-        pytest.skip(f"the alerts were not evaluated: {problem}")
 
 
 def firing(judge: str, scrapes: list[str]) -> dict[str, list[dict[str, str]]]:
@@ -79,7 +69,9 @@ def ask(client: Client, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "fires"), [(1.2, True), (0.0, False)])
-def test_the_alert_on_latency_fires_on_slow_requests_and_on_no_others(judge: str, seconds: float, fires: bool) -> None:
+def test_the_alert_on_latency_fires_on_slow_requests_and_on_no_others(
+    alert_judge: str, seconds: float, fires: bool
+) -> None:
     with webhook(POLICY) as client:
         # The first value of a counter is no increase to Prometheus: nothing was there to compare it with.
         ask(client, 0)
@@ -88,7 +80,7 @@ def test_the_alert_on_latency_fires_on_slow_requests_and_on_no_others(judge: str
             if minute in (1, 4):
                 ask(client, seconds)
             scrapes.append(client.get("/metrics").text)
-    latency = firing(judge, scrapes).get("KyvernoWebhookLatencyHigh", [])
+    latency = firing(alert_judge, scrapes).get("KyvernoWebhookLatencyHigh", [])
     assert len(latency) == fires, latency
 
 
@@ -142,16 +134,16 @@ def loaded(metrics: Metrics) -> None:
         ("KyvernoBundleRefused", refused, 3),
     ],
 )
-def test_each_alert_fires_when_its_trouble_lasts(judge: str, alert: str, change: Any, minutes: int) -> None:
-    assert firing(judge, told(*[change] * minutes)).keys() == {alert}
+def test_each_alert_fires_when_its_trouble_lasts(alert_judge: str, alert: str, change: Any, minutes: int) -> None:
+    assert firing(alert_judge, told(*[change] * minutes)).keys() == {alert}
 
 
-def test_a_process_without_trouble_sets_off_nothing(judge: str) -> None:
-    assert firing(judge, told(*[loaded] * 20)) == {}
+def test_a_process_without_trouble_sets_off_nothing(alert_judge: str) -> None:
+    assert firing(alert_judge, told(*[loaded] * 20)) == {}
 
 
-def test_the_alert_on_no_replica_fires_when_none_can_be_scraped(judge: str) -> None:
-    assert firing(judge, [*told(nothing), "", "", "", "", "", "", "", "", ""]).keys() == {"KyvernoDown"}
+def test_the_alert_on_no_replica_fires_when_none_can_be_scraped(alert_judge: str) -> None:
+    assert firing(alert_judge, [*told(nothing), "", "", "", "", "", "", "", "", ""]).keys() == {"KyvernoDown"}
 
 
 NAMES: Final = {

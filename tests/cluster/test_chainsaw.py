@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.chainsaw.__main__ import run, table, wrong
-from tests.cluster.chainsaw.build import build
 from tests.cluster.chainsaw.cases import cases, representative, root
 from tests.cluster.controlplane.build import Assets
 
@@ -26,9 +25,8 @@ def test_the_list_names_cases_that_there_are() -> None:
     assert all(case.reference == "pass" and not case.reason for case in representative())
 
 
-def test_representative_cases_pass(assets: Assets, tmp_path: Path) -> None:
+def test_representative_cases_pass(assets: Assets, chainsaw: str, tmp_path: Path) -> None:
     _data()
-    build()
     results = run(representative(), PLANES, SECONDS, tmp_path / "out")
     print(table(results))
     failed = [f"{result.case.path}\n{result.output[-2000:]}" for result in results if wrong(result)]

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster import gotools
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.controlplane.build import KUBERNETES, BuildProblem
+from tests.cluster.controlplane.build import KUBERNETES
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -31,14 +30,6 @@ SHAPES = {
         "grafanaBoard.enabled=true",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def helm() -> str:
-    try:
-        return gotools.helm()
-    except BuildProblem as problem:
-        pytest.skip(f"the chart was not rendered: {problem}")
 
 
 def render(helm: str, *values: str) -> Objects:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from runtime.cli.main import main
-from tests.cluster import gotools
 from tests.cluster.cluster import Cluster
 from tests.cluster.control_plane import TOKEN, ControlPlane
-from tests.cluster.controlplane.build import BuildProblem
 from tests.cluster.test_admission import ENFORCE, pod
 from tests.cluster.test_chart import render
 from tests.cluster.thesmos import Thesmos
@@ -59,21 +57,20 @@ def account(plane: ControlPlane, name: str, folder: Path, namespace: str = "kyve
     return str(path)
 
 
-def install(plane: ControlPlane, *values: str) -> None:
+def install(plane: ControlPlane, helm: str, *values: str) -> None:
     """All of a shape of the chart but what would run: there is no kubelet."""
-    try:
-        objects = render(gotools.helm(), *values)
-    except BuildProblem as problem:
-        pytest.skip(f"the chart was not rendered: {problem}")
+    objects = render(helm, *values)
     plane.kubectl("create", "namespace", "kyverno")
     kept = [obj for obj in objects.values() if obj["kind"] not in ("Deployment", "PodDisruptionBudget")]
     done = plane.kubectl("apply", "-f", "-", stdin="\n---\n".join(map(json.dumps, kept)))
     assert done.returncode == 0, done.stderr
 
 
-def test_parts_in_processes_and_under_accounts_of_their_own_work_together(alone: Cluster, tmp_path: Path) -> None:
+def test_parts_in_processes_and_under_accounts_of_their_own_work_together(
+    alone: Cluster, helm: str, tmp_path: Path
+) -> None:
     plane = alone.plane
-    install(plane, "separate=true")
+    install(plane, helm, "separate=true")
     admission = Thesmos(
         plane,
         tmp_path,
@@ -114,10 +111,10 @@ def test_parts_in_processes_and_under_accounts_of_their_own_work_together(alone:
 
 
 def test_in_the_shadow_of_another_engine_everything_is_seen_and_nothing_is_done(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, helm: str, tmp_path: Path
 ) -> None:
     plane = cluster.plane
-    install(plane, "shadow=true", "name=thesmos")
+    install(plane, helm, "shadow=true", "name=thesmos")
     shadow = Thesmos(
         plane, tmp_path, "--shadow", "--name", "thesmos", "--kubeconfig", account(plane, "thesmos", tmp_path)
     )

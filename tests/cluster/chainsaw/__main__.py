@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree as xml
 
-from tests.cluster.chainsaw.build import build as build_chainsaw
 from tests.cluster.chainsaw.cases import SUITES, ClusterCase, cases, representative, root
 from tests.cluster.chainsaw.site import Result, Site
 from tests.cluster.control_plane import StartProblem
 from tests.cluster.controlplane.build import BuildProblem, build
+from tests.cluster.gotools import chainsaw as build_chainsaw
 
 
 def main(argv: Sequence[str] | None = None) -> int:
