@@ -95,7 +95,7 @@ class Change:
 
 class ReportWriter:
     """``rules`` says who reports which rule; its owner replaces it with each policy set. ``missed`` is told of reports
-    that somebody else removed, by group and kind of their objects."""
+    that somebody else removed, by group and kind of their objects, and their UIDs."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class ReportWriter:
     ) -> None:
         """``most`` objects may wait for what admission says of them."""
         self.rules: Rules = {}
-        self.missed: list[Callable[[str], None]] = []
+        self.missed: list[Callable[[str, str], None]] = []
         self.known: dict[str, Known] = {}
         self.synced = asyncio.Event()
         self.dropped = 0
@@ -265,7 +265,7 @@ class ReportWriter:
         known = self.known.pop(uid, None)
         if known is not None:
             for tell in self.missed:
-                tell(known.kind)
+                tell(known.kind, uid)
 
     # --- writing -------------------------------------------------------------------------------------------------
 

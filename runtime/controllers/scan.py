@@ -127,9 +127,11 @@ class Scan:
             return
         if self._engine_changed:
             # A thread of its own would meet the policies while they change; 500 of them take about 20 ms.
-            self._engines = tuple(self._make_engines())
-            self._rules = await asyncio.to_thread(ScannedRules, *(engine.policies for engine in self._engines))
+            engines = tuple(self._make_engines())
+            # Before the wait: policies that change meanwhile are to be taken in next.
             self._engine_changed = False
+            self._rules = await asyncio.to_thread(ScannedRules, *(engine.policies for engine in engines))
+            self._engines = engines
         wanted = self._rules.kinds(await self._installation.discovery(False))
         relabelled = self._relabelled()
         for place, kind in wanted.items():
@@ -188,10 +190,15 @@ class Scan:
         for scan in self._kinds.values():
             scan.stream.again.set()
 
-    def _missed(self, kind: str) -> None:
+    def _missed(self, kind: str, uid: str) -> None:
+        # Mostly the object is gone too: its watch says so a moment sooner or later.
+        if self.holds(uid):
+            asyncio.get_running_loop().call_later(SETTLE, self._look_for, kind, uid)
+
+    def _look_for(self, kind: str, uid: str) -> None:
         for scan in self._kinds.values():
-            if scan.name == kind:
-                asyncio.get_running_loop().call_later(SETTLE, scan.stream.again.set)
+            if scan.name == kind and scan.lacks_report(uid):
+                scan.stream.again.set()
 
     async def ask(self, call: HostCall) -> Value:
         """An answer of the cluster; objects that follow one another often ask the same."""
@@ -316,6 +323,10 @@ class _KindScan:
             self._writer.emptied(subject.uid)
         return True
 
+    def lacks_report(self, uid: str) -> bool:
+        """Whether an object that is there had a report, and has none now."""
+        return self._seen.get(uid, "").endswith(REPORTED) and uid not in self._writer.known
+
     def _is_new(self, uid: str, looked_at: str) -> bool:
         """Whether an object is to be looked at: it is not as it was, or its report was lost."""
         known = self._writer.known.get(uid)
@@ -326,8 +337,7 @@ class _KindScan:
                 return True
             self._seen[uid] = looked_at + REPORTED
             return False
-        seen = self._seen[uid]
-        return seen.removesuffix(REPORTED) != looked_at or (seen.endswith(REPORTED) and known is None)
+        return self._seen[uid].removesuffix(REPORTED) != looked_at or self.lacks_report(uid)
 
     async def _look(self, obj: Object, subject: Subject, namespace: Mapping[str, Any], looked_at: str) -> bool:
         """Evaluates an object and has its report written; whether there is something to report."""

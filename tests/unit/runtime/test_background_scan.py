@@ -19,6 +19,7 @@ from runtime.controllers.installation import Installation
 from runtime.controllers.leases import SHARDS, Shards
 from runtime.controllers.policy import PolicyController
 from runtime.controllers.reports import POLICY_REPORT
+from runtime.controllers.scankinds import ScannedRules
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery, Entry
 from runtime.k8s.watch import Backoff
@@ -292,6 +293,59 @@ def test_a_report_that_somebody_removes_is_written_again() -> None:
         await stage.until(lambda: stage.said("a") == {"r": "fail"})
 
     play(scenario)
+
+
+def test_reports_that_go_with_their_objects_have_nothing_listed_again() -> None:
+    def lists(stage: Stage) -> int:
+        return sum((verb, plural) == ("list", "configmaps") for verb, plural, _ in stage.api.calls)
+
+    async def scenario(stage: Stage) -> None:
+        for name in ("a", "b"):
+            stage.api.put(CONFIG_MAP, config(name))
+        await stage.use(policy())
+        await stage.until(lambda: stage.said("a") and stage.said("b"))
+        await stage.quiet()
+        before = lists(stage)
+
+        # The API server removes what the object owned sooner than the writer does.
+        stage.api.remove(CONFIG_MAP, "a", "ns")
+        stage.api.remove(POLICY_REPORT, "uid-a", "ns")
+        await stage.quiet()
+        assert lists(stage) == before
+
+        # What another replica reports on is looked after there.
+        stage.shards.set("reports", frozenset())
+        await stage.until(lambda: lists(stage) > before)
+        await stage.quiet()
+        before = lists(stage)
+        stage.api.remove(POLICY_REPORT, "uid-b", "ns")
+        await stage.quiet()
+        assert lists(stage) == before
+
+    play(scenario)
+
+
+def test_policies_that_change_while_rules_are_read_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    left = [policy("q", rule="two")]
+
+    class Slow(ScannedRules):
+        def __init__(self, *policies: Any) -> None:
+            super().__init__(*policies)
+            if left and self.may_reach("/ConfigMap"):
+                # Runs in a thread: the loop takes the next policy in meanwhile.
+                asyncio.run_coroutine_threadsafe(stage.use(left.pop()), loop[0]).result()
+
+    loop: list[asyncio.AbstractEventLoop] = []
+    monkeypatch.setattr(scan, "ScannedRules", Slow)
+
+    async def scenario(stage: Stage) -> None:
+        loop.append(asyncio.get_running_loop())
+        stage.api.put(CONFIG_MAP, config("a"))
+        await stage.use(policy("p", rule="one"))
+        await stage.until(lambda: stage.said("a") == {"one": "fail", "two": "fail"})
+
+    play(scenario, stage)
 
 
 def test_replicas_share_the_objects() -> None:

@@ -333,7 +333,7 @@ def test_somebody_who_removes_a_report_is_noticed() -> None:
     told: list[str] = []
 
     async def scenario(stage: Stage) -> None:
-        stage.writer.missed.append(told.append)
+        stage.writer.missed.append(lambda kind, uid: told.append(f"{kind} {uid}"))
         await _scan_one(stage)
         stage.api.remove(POLICY_REPORT, "uid-1", "n")
         async with asyncio.timeout(5):
@@ -343,7 +343,7 @@ def test_somebody_who_removes_a_report_is_noticed() -> None:
 
     play(scenario)
 
-    assert told == ["example.com/Thing"]
+    assert told == ["example.com/Thing uid-1"]
 
 
 def test_of_several_results_of_a_rule_the_worst_counts() -> None:
