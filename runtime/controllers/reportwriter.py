@@ -117,6 +117,8 @@ class ReportWriter:
         self._openreports = openreports
         self._most = most
         self._waiting: dict[str, Change] = {}
+        self._given = 0
+        """How many of these wait for what admission says."""
         self._size = 0
         self._filled = asyncio.Event()
         self._pressed = asyncio.Event()
@@ -148,7 +150,7 @@ class ReportWriter:
         found = {reports.key_of_result(r): orjson.dumps(r) for r in results}
         if not found:
             return
-        if len(self._waiting) >= self._most and _place(subject) not in self._waiting:
+        if self._given >= self._most and _place(subject) not in self._waiting:
             self.dropped += 1
             if self.dropped % 1000 == 1:
                 log.warning("%d results of admission were not reported: too many wait", self.dropped)
@@ -158,7 +160,7 @@ class ReportWriter:
     def gone(self, uid: str) -> None:
         """The object is gone. Its owner reference would remove the report too; this does so at once."""
         known = self.known.get(uid)
-        waiting = self._waiting.pop(uid, None)
+        waiting = self._take(uid)
         if waiting is not None:
             self._size -= waiting.size
         if known is not None:
@@ -191,13 +193,23 @@ class ReportWriter:
 
     def _put(self, change: Change) -> None:
         key = _place(change.subject)
-        older = self._waiting.pop(key, None)
+        older = self._take(key)
         if older is not None:
             self._size -= older.size
             change = change.over(older)
+        self._wait(key, change)
+
+    def _wait(self, key: str, change: Change) -> None:
         self._waiting[key] = change
+        self._given += bool(change.admission)
         self._size += change.size
         self._filled.set()
+
+    def _take(self, key: str) -> Change | None:
+        """What waits, from now on elsewhere; its size counts until it is written."""
+        change = self._waiting.pop(key, None)
+        self._given -= change is not None and bool(change.admission)
+        return change
 
     # --- the index -----------------------------------------------------------------------------------------------
 
@@ -285,7 +297,7 @@ class ReportWriter:
 
     async def _work(self, keys: Iterator[str]) -> None:
         for key in keys:
-            change = self._waiting.pop(key, None)
+            change = self._take(key)
             if change is None:
                 continue
             self._writing.add(key)
@@ -328,13 +340,11 @@ class ReportWriter:
 
     def _put_back(self, key: str, change: Change) -> None:
         """What was not written waits again, under what was said since."""
-        newer = self._waiting.pop(key, None)
+        newer = self._take(key)
         if newer is not None:
             self._size -= newer.size
             change = newer.over(change)
-        self._waiting[key] = change
-        self._size += change.size
-        self._filled.set()
+        self._wait(key, change)
 
     async def _write(self, change: Change) -> bool:
         """False when the object is not there (yet)."""
@@ -342,8 +352,8 @@ class ReportWriter:
         known = self.known.get(subject.uid) if subject.uid else None
         if change.gone:
             if known is not None:
-                self.known.pop(subject.uid, None)
                 await self._client.delete(self._resource(subject), subject.uid, subject.namespace)
+                self.known.pop(subject.uid, None)
             return True
         if known is None and change.scan is None:
             if change.sweep:
@@ -373,12 +383,13 @@ class ReportWriter:
         given = {key: orjson.loads(result) for key, result in change.admission.items()}
         results = reports.merged(before, scan, given, self.rules, sweep=change.sweep)
         if not results:
-            self.known.pop(subject.uid, None)
+            # It stays known until it is gone: a removal that fails is tried again.
             if old is not None:
                 version = old["metadata"].get("resourceVersion")
                 await self._client.delete(
                     resource, subject.uid, subject.namespace, {"preconditions": {"resourceVersion": version}}
                 )
+            self.known.pop(subject.uid, None)
             return
         if old is not None and not subject.name:
             # Of an object whose kind is scanned no more the report itself tells which it is.

@@ -230,6 +230,29 @@ def test_the_report_goes_with_its_object() -> None:
     assert play(scenario).reports == {}
 
 
+@pytest.mark.parametrize("gone", [True, False], ids=["its object is gone", "it says nothing"])
+def test_a_report_that_could_not_be_removed_is_removed_later(gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(stage: Stage) -> None:
+        await _scan_one(stage)
+        delete, left = stage.api.delete, [Unreachable("away")] * 2
+
+        async def failing(*args: Any, **options: Any) -> bool:
+            if left:
+                raise left.pop()
+            return await delete(*args, **options)
+
+        monkeypatch.setattr(stage.api, "delete", failing)
+        if gone:
+            stage.writer.gone("uid-1")
+        else:
+            await stage.writer.scanned(SUBJECT, [], "seen")
+        await stage.written()
+
+    stage = play(scenario)
+    assert stage.reports == {}
+    assert stage.writer.known == {}
+
+
 def test_somebody_who_writes_the_report_meanwhile_is_not_overwritten() -> None:
     async def scenario(stage: Stage) -> None:
         await _scan_one(stage)
@@ -314,6 +337,21 @@ def test_admission_never_waits_for_room() -> None:
         stage.writer.admitted(Subject("example.com/v1", "Thing", "n", "one", f"uid-{number}"), [result("asked")])
 
     assert stage.writer.dropped == 3
+
+
+def test_a_scan_takes_no_room_from_admission() -> None:
+    async def scenario(stage: Stage) -> None:
+        for number in range(5):
+            await stage.writer.scanned(Subject("example.com/v1", "Thing", "n", "one", f"uid-{number}"), [result()], "x")
+        for uid in ("uid-1", "uid-7", "uid-8"):
+            stage.writer.admitted(Subject("example.com/v1", "Thing", "n", "one", uid), [result("asked")])
+        assert stage.writer.dropped == 1
+        await stage.written()
+        stage.writer.admitted(SUBJECT, [result("n/own")])
+        stage.writer.admitted(Subject("example.com/v1", "Thing", "n", "one", "uid-2"), [result("asked")])
+        assert stage.writer.dropped == 1
+
+    play(scenario, Stage(most=2))
 
 
 def test_the_scan_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
