@@ -149,13 +149,14 @@ class AuditTrail:
         return results_of(wanted, self._settings.statuses, int(time.time())) if wanted else []
 
     def _is_known(self, uid: str, scope: str, found: list[Result]) -> bool:
-        """Whether the same was said of the object before, and its report is there."""
+        """Whether the same was said of the object before, and its report still has it."""
         digest = results_digest(found)
         said = self._said.pop((uid, scope), None)
         self._said[uid, scope] = digest
         if len(self._said) > REMEMBERED:
             self._said.popitem(last=False)
-        return said == digest and uid in self.writer.known
+        known = self.writer.known.get(uid)
+        return said == digest and known is not None and all(mark(r["policy"]) in known.admission for r in found)
 
     async def _sweep(self) -> None:
         """Reports that hold results of rules that are gone, also since before this process, are written again without

@@ -425,6 +425,23 @@ def test_requests_that_leave_no_object_are_not_reported(asked: dict[str, Any]) -
     assert play(scenario).said("a") is None
 
 
+def test_admission_says_again_what_has_left_the_report_meanwhile() -> None:
+    async def scenario(stage: Stage) -> None:
+        stage.api.put(CONFIG_MAP, config("a"))
+        asked = policy("q", rule="asked", background=False)
+        await stage.use(policy("p", rule="scanned"), asked)
+        admit(stage, config("a"))
+        await stage.until(lambda: stage.said("a") == {"asked": "fail", "scanned": "fail"})
+        stage.policies.note("deleted", asked)
+        await stage.policies.round()
+        await stage.until(lambda: stage.said("a") == {"scanned": "fail"})
+        await stage.use(asked)
+        admit(stage, config("a"))
+        await stage.until(lambda: stage.said("a") == {"asked": "fail", "scanned": "fail"})
+
+    play(scenario)
+
+
 def test_without_admission_reports_only_the_scan_reports() -> None:
     async def scenario(stage: Stage) -> None:
         await stage.use(policy("p", rule="scanned"), policy("q", rule="asked", background=False))
