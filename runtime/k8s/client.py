@@ -227,7 +227,10 @@ class HttpKubeClient:
             raise Unreachable(_reason(error)) from None
         finally:
             response.release()
-        decoded: Object = orjson.loads(data)
+        try:
+            decoded: Object = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise Unreachable(f"what answers at {self._host} is no api server: its answer is no json") from None
         return decoded
 
     async def _send(

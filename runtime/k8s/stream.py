@@ -77,7 +77,7 @@ class Stream:
                 async with self._listing:
                     self.again.clear()
                     version = await self._list()
-                backoff.reset()
+                # What may be listed and not watched would else be listed without end: events alone prove a watch.
                 await self._until_again(version, backoff)
             except Expired:
                 log.info("%s: history is gone, listing again", self.resource.plural)
@@ -139,6 +139,8 @@ class Stream:
                     self._listener.gone(obj)
                 elif event["type"] != "BOOKMARK":
                     await self._told(obj, False)
+            # The server ends a watch after minutes; a proxy that ends it at once must not be asked in a loop.
+            await asyncio.sleep(backoff.next())
 
     async def _told(self, obj: Object, listed: bool) -> None:
         # Items of a list carry neither, and metadata alone comes as another kind.

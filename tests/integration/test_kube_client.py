@@ -148,6 +148,14 @@ def test_errors_carry_what_the_server_said(
     assert caught.value.code == status
 
 
+def test_an_answer_that_is_no_json_comes_from_no_api_server(tmp_path: Path) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>signed out</html>")
+
+    with pytest.raises(Unreachable):
+        talk(tmp_path, handler, lambda client: client.list(THINGS))
+
+
 def test_deleting_what_is_gone_is_fine(tmp_path: Path) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         assert (request.method, request.path) == ("DELETE", f"{PATH}/x")

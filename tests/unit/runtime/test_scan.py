@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from runtime.controllers.compilation import compile_text
 from runtime.controllers.scankinds import Place, ScannedKind, ScannedRules
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery, Entry
-from runtime.k8s.errors import Unreachable
+from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.stream import Listener, Stream
 from runtime.k8s.watch import Backoff
 from runtime.policyset import Mismatches, PolicySet
@@ -211,3 +212,33 @@ def test_a_stream_lists_then_watches_and_lists_again_when_it_is_asked_or_lost_it
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_a_stream_that_may_list_and_not_watch_lists_ever_more_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    wait = Backoff.next
+
+    def noted(backoff: Backoff) -> float:
+        waits.append(wait(backoff))
+        return 0.001
+
+    class Refusing(FakeApi):
+        async def watch(self, resource: Resource, resource_version: str, *args: Any, **rest: Any) -> Any:
+            raise ApiProblem(403, "Forbidden", "things cannot be watched")
+            yield
+
+    monkeypatch.setattr(Backoff, "next", noted)
+    told = Told()
+
+    async def main() -> None:
+        told.stream._client = Refusing()
+        task = asyncio.create_task(told.stream.run())
+        async with asyncio.timeout(5):
+            while len(waits) < 6:
+                await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(main())
+
+    assert waits[5] > 4.0
