@@ -203,7 +203,9 @@ class Live:
     async def told(self, judged: Judged) -> None:
         """Runs the hooks, all at once, for as long as the request has time. Nothing follows from what no API server
         sends."""
-        if not self.hooks or not (is_object(judged.request.resource) and is_object(judged.request.old)):
+        root = judged.request.root
+        # Both as they were sent: a DELETE may carry an object too, which is none that rules look at.
+        if not self.hooks or not (is_object(root["$object"]) and is_object(root["$oldObject"])):
             return
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + judged.deadline - time.monotonic()):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
 
-from runtime.webhook.live import is_object
+from runtime.policyset import PolicySet
+from runtime.webhook.live import ALL, Judged, Live, Snapshot, is_object
 
 POD = {
     "apiVersion": "v1",
@@ -36,3 +39,34 @@ def test_objects_and_nothing(value: Any) -> None:
 )
 def test_what_no_api_server_sends(value: Any) -> None:
     assert not is_object(value)
+
+
+@pytest.mark.parametrize("field", ["object", "oldObject"])
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE", "DELETE"])
+def test_nothing_follows_from_a_request_either_of_whose_objects_no_api_server_sends(operation: str, field: str) -> None:
+    told: list[Judged] = []
+
+    async def hook(judged: Judged) -> None:
+        told.append(judged)
+
+    good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+    def judged(**objects: Any) -> Judged:
+        request = {
+            "uid": "u",
+            "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+            "operation": operation,
+            "object": good,
+            "oldObject": good,
+            **objects,
+        }
+        review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        live = Live(Snapshot.of(PolicySet.empty()), hooks=[hook])
+        found = live.judge(live.decode(review), "validate", ALL, time.monotonic() + 60)
+        asyncio.run(live.told(found))
+        return found
+
+    judged(**{field: {**good, "metadata": 1.5}})
+    assert not told
+    usual = judged()
+    assert told == [usual]
