@@ -23,13 +23,12 @@ from runtime.controllers.generatetriggers import context, leave, reference, spec
 from runtime.controllers.generation import Generation
 from runtime.controllers.installation import Installation
 from runtime.controllers.policy import Entry
-from runtime.controllers.updaterequests import PART
+from runtime.controllers.rulerecord import RuleRecord, follow_as_leader
 from runtime.engine import ERROR, PASS
 from runtime.generate import LABELS
 from runtime.k8s.client import Object
-from runtime.k8s.errors import ApiProblem, Unreachable
-from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, POLICY
-from runtime.k8s.watch import Backoff
+from runtime.k8s.errors import ApiProblem
+from runtime.k8s.resources import CLUSTER_POLICY, POLICY
 from runtime.observe.policy_events import GENERATE
 
 log = logging.getLogger("thesmos.background.generate")
@@ -72,8 +71,7 @@ class GeneratePolicies:
         self._generation = generation
         self._wake = asyncio.Event()
         self._known: dict[str, Record] = {}
-        self._name = f"{installation.settings.names.install}-generate-rules"
-        self._namespace = installation.settings.names.namespace
+        self._record = RuleRecord(installation, "generate-rules")
 
     def look(self) -> None:
         """Policies have changed."""
@@ -81,28 +79,9 @@ class GeneratePolicies:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._installation.shards.listen(self._wake.set)
-        backoff = Backoff(first=0.5, longest=60.0)
         self._wake.set()
-        while True:
-            try:
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            self._wake.clear()
-            if not self._installation.shards.leads(PART):
-                continue
-            try:
-                await self.follow()
-                backoff.reset()
-            except (ApiProblem, Unreachable, TimeoutError) as problem:
-                wait = backoff.next()
-                log.warning("what follows from generate policies: %s, trying again in %.1f s", problem, wait)
-                asyncio.get_running_loop().call_later(wait, self._wake.set)
-            except Exception:
-                log.exception("what follows from generate policies failed")
-                asyncio.get_running_loop().call_later(60.0, self._wake.set)
+        what = "what follows from generate policies"
+        await follow_as_leader(self._installation, self._wake, self.follow, what, LOOK_SECONDS)
 
     async def follow(self) -> None:
         """One look at all policies. Raises the errors of the client."""
@@ -254,37 +233,16 @@ class GeneratePolicies:
         return reference(obj) if result.status == PASS else None
 
     async def _load(self) -> dict[str, Record]:
-        try:
-            obj = await self._installation.client.get(CONFIG_MAP, self._name, self._namespace)
-        except ApiProblem as problem:
-            if problem.missing:
-                return {}
-            raise
         found: dict[str, Record] = {}
-        for uid, text in (obj.get("data") or {}).items():
+        for uid, text in (await self._record.load()).items():
             try:
                 found[uid] = orjson.loads(text)
             except orjson.JSONDecodeError:
-                log.warning("the record of policy %s in the ConfigMap %s cannot be read", uid, self._name)
+                log.warning("the record of policy %s in the ConfigMap %s cannot be read", uid, self._record.name)
         return found
 
     async def _save(self) -> None:
-        obj = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {
-                "name": self._name,
-                "namespace": self._namespace,
-                "labels": {"app.kubernetes.io/managed-by": "kyverno"},
-            },
-            "data": {uid: orjson.dumps(record).decode() for uid, record in self._known.items()},
-        }
-        try:
-            await self._installation.client.replace(CONFIG_MAP, obj, self._namespace)
-        except ApiProblem as problem:
-            if not problem.missing:
-                raise
-            await self._installation.client.create(CONFIG_MAP, obj, self._namespace)
+        await self._record.save({uid: orjson.dumps(record).decode() for uid, record in self._known.items()})
 
 
 def _record(rule: Rule) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Mapping
 from typing import Final
 
 import orjson
@@ -22,11 +21,8 @@ from runtime.controllers.generatetriggers import reference
 from runtime.controllers.installation import Installation
 from runtime.controllers.mutation import KIND, SECONDS, Mutation, labels_of, spec_of
 from runtime.controllers.policy import Entry
-from runtime.controllers.updaterequests import PART
+from runtime.controllers.rulerecord import RuleRecord, follow_as_leader
 from runtime.engine import ERROR, PASS
-from runtime.k8s.errors import ApiProblem, Unreachable
-from runtime.k8s.resources import CONFIG_MAP
-from runtime.k8s.watch import Backoff
 from runtime.observe.policy_events import MUTATE
 from vm.code import MatchKey
 
@@ -45,44 +41,28 @@ class MutatePart:
         self._installation = installation
         self._mutation = Mutation(installation)
         self._wake = asyncio.Event()
-        names = installation.settings.names
-        self._record, self._namespace = f"{names.install}-mutate-rules", names.namespace
+        self._record = RuleRecord(installation, "mutate-rules")
 
     def policies_changed(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._installation.shards.listen(self._wake.set)
-        backoff = Backoff(first=0.5, longest=60.0)
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            if not self._installation.shards.leads(PART):
-                continue
-            try:
-                await self.follow()
-                backoff.reset()
-            except (ApiProblem, Unreachable, TimeoutError) as problem:
-                wait = backoff.next()
-                log.warning("existing objects for rules that change them: %s, trying again in %.1f s", problem, wait)
-                asyncio.get_running_loop().call_later(wait, self._wake.set)
-            except Exception:
-                log.exception("existing objects for rules that change them could not be looked at")
-                asyncio.get_running_loop().call_later(60.0, self._wake.set)
+        what = "existing objects for rules that change them"
+        await follow_as_leader(self._installation, self._wake, self.follow, what)
 
     async def follow(self) -> None:
         """One look at all policies. Raises the errors of the client."""
         wanted = self._wanted()
-        seen = await self._load() if wanted or self._known() else {}
+        seen = await self._record.load() if wanted or self._known() else {}
         for key, (entry, rule, digest, keys) in wanted.items():
             if seen.get(key) != digest:
                 await self._carry_out(entry, rule, keys)
                 seen = {**seen, key: digest}
-                await self._save(seen)
+                await self._record.save(seen)
         kept = {key: digest for key, digest in seen.items() if key in wanted}
         if kept != seen:
-            await self._save(kept)
+            await self._record.save(kept)
 
     def _known(self) -> bool:
         """Whether there is any policy whose record may have to go."""
@@ -132,26 +112,3 @@ class MutatePart:
                 elif result.status == ERROR and result.info is not None:
                     self._installation.tell.failed(result.info, result.rule, result.message, obj, MUTATE)
         log.info("policy %s/%s: %d existing objects set it off", model.key, rule, count)
-
-    async def _load(self) -> dict[str, str]:
-        try:
-            obj = await self._installation.client.get(CONFIG_MAP, self._record, self._namespace)
-        except ApiProblem as problem:
-            if problem.missing:
-                return {}
-            raise
-        return {str(k): str(v) for k, v in (obj.get("data") or {}).items()}
-
-    async def _save(self, seen: Mapping[str, str]) -> None:
-        metadata = {
-            "name": self._record,
-            "namespace": self._namespace,
-            "labels": {"app.kubernetes.io/managed-by": "kyverno"},
-        }
-        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(seen)}
-        try:
-            await self._installation.client.replace(CONFIG_MAP, obj, self._namespace)
-        except ApiProblem as problem:
-            if not problem.missing:
-                raise
-            await self._installation.client.create(CONFIG_MAP, obj, self._namespace)
