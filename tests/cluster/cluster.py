@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import time
@@ -9,12 +10,46 @@ from collections.abc import Callable
 from textwrap import dedent
 from typing import Any, TypeVar
 
+from runtime.controllers.replicas import LABEL as REPLICA_LABEL
+from runtime.k8s.client import connect
+from runtime.k8s.resources import NAMESPACE
+from runtime.webhook.operationflags import identity
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.thesmos import Thesmos
 
 T = TypeVar("T")
 
-POLICY_KINDS = "clusterpolicies.kyverno.io,policies.kyverno.io,policyexceptions.kyverno.io"
+POLICIES = (
+    "clusterpolicies.kyverno.io,policies.kyverno.io,policyexceptions.kyverno.io,clustercleanuppolicies.kyverno.io,"
+    "cleanuppolicies.kyverno.io,globalcontextentries.kyverno.io"
+)
+"""What people write, and what would judge the objects of the next test."""
+FOLLOWS = "updaterequests.kyverno.io,policyreports.wgpolicyk8s.io,clusterpolicyreports.wgpolicyk8s.io"
+"""What Thesmos makes of it."""
+OWN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", "kyverno"})
+"""Those of every cluster, and of the installation."""
+
+
+def other_namespaces(plane: ControlPlane) -> list[str]:
+    """The names of the namespaces that tests have made."""
+    done = plane.kubectl("get", "namespaces", "-o", "jsonpath={.items[*].metadata.name}")
+    assert done.returncode == 0, done.stderr
+    return [name for name in done.stdout.split() if name not in OWN_NAMESPACES]
+
+
+async def _delete_namespaces(plane: ControlPlane, names: list[str]) -> None:
+    """All at once: kubectl took a minute to ask for the end of 400."""
+    client = await connect(str(plane.kubeconfig), lambda verb, resource, namespace: None)
+    try:
+        await asyncio.gather(*(client.delete(NAMESPACE, name) for name in names))
+    finally:
+        await client.close()
+
+
+def empty_default(plane: ControlPlane) -> None:
+    """Removes what tests make in ``default``, without waiting."""
+    kinds = "pods,deployments,jobs,configmaps,secrets"
+    plane.kubectl("delete", kinds, "--all", "-n", "default", "--force", "--wait=false")
 
 
 class Cluster:
@@ -99,18 +134,56 @@ class Cluster:
         found = json.loads(done.stdout) if done.stdout.strip() else {}
         return {w["name"]: w["rules"] for w in found.get("webhooks", [])}
 
-    def forget_replicas(self) -> None:
-        """Removes the Leases of replicas that other tests have killed: the one left is then the last at once."""
-        self.plane.kubectl("delete", "leases", "-n", "kyverno", "-l", "thesmos.io/replica-of")
+    def namespaces(self, *names: str) -> None:
+        """Makes namespaces that are not there; one that is ending is waited for, which takes it five seconds."""
+        for name in names:
+            self._make_namespace(name)
+
+    def _make_namespace(self, name: str) -> None:
+        place = ("namespace", name)
+
+        def stays() -> bool:
+            done = self.plane.kubectl("get", *place, "-o", "jsonpath={.metadata.deletionTimestamp}")
+            return done.returncode != 0 or not done.stdout
+
+        self.until(stays, seconds=30, what=f"the end of the namespace {name}")
+        if not self.exists(*place):
+            done = self.plane.kubectl("create", *place)
+            assert done.returncode == 0, done.stderr
+
+    def pending(self) -> list[str]:
+        """Update requests that nothing has become of yet; those that failed say so."""
+        found = self.get("updaterequests.kyverno.io", "-n", "kyverno")["items"]
+        return [u["metadata"]["name"] for u in found if (u.get("status") or {}).get("state") != "Failed"]
 
     def clean(self) -> None:
-        """Removes policies and what tests made in ``default``; waits until no webhook is left, so that tests do not
-        meet each other's policies."""
-        for kind in POLICY_KINDS.split(","):
-            self.plane.kubectl("delete", kind, "--all", "--all-namespaces", "--wait=true")
+        """Removes policies, what followed from them, what tests made in ``default``, settings of the installation and
+        Leases of replicas that were killed. Waits until no webhook is left, so that tests do not meet each other's
+        policies."""
+        self.plane.kubectl("delete", POLICIES, "--all", "--all-namespaces", "--wait=true")
         self.until(
             lambda: not self.webhook_rules() and not self.webhook_rules("mutatingwebhookconfigurations"),
             seconds=15,
             what="the removal of the webhooks",
         )
-        self.plane.kubectl("delete", "pods,deployments,configmaps", "--all", "-n", "default", "--force", "--wait=false")
+        self.until(lambda: not self.pending(), seconds=30, what="the end of the work that policies left")
+        self.plane.kubectl("delete", FOLLOWS, "--all", "--all-namespaces", "--wait=false")
+        self.plane.kubectl("delete", "configmap", "kyverno", "kyverno-metrics", "-n", "kyverno", "--ignore-not-found")
+        self._forget_replicas()
+        empty_default(self.plane)
+
+    def _forget_replicas(self) -> None:
+        """The one that runs is then the last at once when it ends; otherwise it would wait for the others to stay
+        silent."""
+        leases = self.get("leases", "-n", "kyverno", "-l", REPLICA_LABEL)["items"]
+        own = identity(self.thesmos.port)
+        if killed := [o["metadata"]["name"] for o in leases if o["spec"].get("holderIdentity") != own]:
+            self.delete("lease", *killed, "-n", "kyverno")
+
+    def empty(self) -> None:
+        """Removes the namespaces that tests have made, and waits for their end."""
+        if names := other_namespaces(self.plane):
+            asyncio.run(_delete_namespaces(self.plane, names))
+            self.until(
+                lambda: not other_namespaces(self.plane), seconds=180, what=f"the end of {len(names)} namespaces"
+            )

@@ -1,4 +1,5 @@
-"""Fixtures: one control plane and one Thesmos for the whole session, an empty cluster for each test.
+"""Fixtures: one control plane and one Thesmos for the whole session, a cluster without policies for each test,
+and one without namespaces of others for each file.
 
 Where a program is neither built nor can be the tests skip; with ``THESMOS_REQUIRE_CLUSTER=1`` they fail instead.
 """
@@ -90,8 +91,15 @@ def thesmos(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactor
         process.stop()
 
 
+@pytest.fixture(scope="module")
+def _emptied(control_plane: ControlPlane, thesmos: Thesmos) -> Iterator[None]:
+    """Not after every test: the end of a namespace takes five seconds."""
+    yield
+    Cluster(control_plane, thesmos).empty()
+
+
 @pytest.fixture
-def cluster(control_plane: ControlPlane, thesmos: Thesmos) -> Iterator[Cluster]:
+def cluster(control_plane: ControlPlane, thesmos: Thesmos, _emptied: None) -> Iterator[Cluster]:
     found = Cluster(control_plane, thesmos)
     yield found
     found.clean()

@@ -1,10 +1,11 @@
-"""Load by hand: ``python -m tests.cluster.load admissions``, ``scan`` or ``replicas``.
+"""Load by hand: ``python -m tests.cluster.load admissions``, ``generate``, ``scan`` or ``replicas``.
 
 ``admissions`` sends creates, updates and deletes of a bounded number of objects through the real API server, past
-policies that audit them, and tells how reports, memory and etcd grow. ``scan`` starts Thesmos on a cluster that is full
-already, and tells how long it takes until it is ready and until every report is written. ``replicas`` puts two replicas
-on one address to the test while they are killed, ended, edited and given new certificates. One control plane each,
-ended afterwards; the last line is ``ok`` or what did not hold.
+policies that audit them, and tells how reports, memory and etcd grow. ``generate`` tells how long it takes until 200
+namespaces made at once have what a rule generates, and until an edit of a source is in 200 copies. ``scan`` starts
+Thesmos on a cluster that is full already, and tells how long it takes until it is ready and until every report is
+written. ``replicas`` puts two replicas on one address to the test while they are killed, ended, edited and given new
+certificates. One control plane each, ended afterwards; the last line is ``ok`` or what did not hold.
 """
 
 from __future__ import annotations
@@ -15,24 +16,26 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from runtime.controllers.reports import CLUSTER_POLICY_REPORT, POLICY_REPORT
 from runtime.k8s.client import HttpKubeClient, Resource, connect
 from runtime.k8s.errors import ApiProblem
-from runtime.k8s.resources import CLUSTER_POLICY, NAMESPACE
+from runtime.k8s.resources import CLUSTER_POLICY, CONFIG_MAP, NAMESPACE
+from tests.cluster import flood
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.controlplane.build import build
 from tests.cluster.replicas import Fault, Load, Replicas, endure
 from tests.cluster.thesmos import Thesmos
 
-CONFIG_MAP: Final = Resource("", "v1", "configmaps", "ConfigMap")
 POD: Final = Resource("", "v1", "pods", "Pod")
 SERVICE: Final = Resource("", "v1", "services", "Service")
 KINDS: Final = ("ConfigMap", "Pod", "Service", "Secret")
 CLIENTS: Final = 24
+GENERATE_SECONDS: Final = 5.0
+"""What generation for 200 triggers may take on two cores that do nothing else."""
 
 
 def policy(number: int, kind: str, *, background: bool = True) -> dict[str, Any]:
@@ -164,6 +167,39 @@ async def admissions(plane: ControlPlane, thesmos: Thesmos, args: argparse.Names
         await client.close()
 
 
+async def generate(plane: ControlPlane, thesmos: Thesmos, args: argparse.Namespace) -> list[str]:
+    """Measures what follows from 200 triggers, and from an edit of what was copied for them."""
+    client = await connect(str(plane.kubeconfig), lambda verb, resource, namespace: None)
+    wrong = []
+    try:
+
+        async def store(text: str) -> None:
+            done = await asyncio.to_thread(plane.kubectl, "apply", "-f", "-", stdin=text)
+            assert done.returncode == 0, done.stderr
+            await ready(client, 1)
+
+        async def measure(what: str, look: Callable[[], Awaitable[bool]]) -> None:
+            used = cpu(thesmos.pid)
+            seconds = await flood.wait_for(look)
+            print(f"{what}: {seconds:.1f} s, CPU {cpu(thesmos.pid) - used:.1f} s, RSS {rss(thesmos.pid):.1f} MiB")
+            if seconds > GENERATE_SECONDS:
+                wrong.append(f"{what} took {seconds:.1f} s")
+
+        await store(flood.MADE)
+        await flood.make_namespaces(client, "flood-a")
+        await measure(f"{flood.NUMBER} objects after the last trigger", lambda: flood.all_made(client, "flood-a"))
+        await flood.wait_for(lambda: flood.idle(client))
+        await client.delete(CLUSTER_POLICY, "flood")
+        await store(f"{flood.source('one')}\n---\n{flood.COPIED}")
+        await flood.make_namespaces(client, "flood-b")
+        await flood.wait_for(lambda: flood.all_say(client, "flood-b", "one"))
+        await flood.edit_source(client, "two")
+        await measure(f"an edit in {flood.NUMBER} copies", lambda: flood.all_say(client, "flood-b", "two"))
+        return wrong
+    finally:
+        await client.close()
+
+
 async def scan(plane: ControlPlane, thesmos: Thesmos, args: argparse.Namespace) -> list[str]:
     """Starts Thesmos on a full cluster."""
     client = await connect(str(plane.kubeconfig), lambda verb, resource, namespace: None)
@@ -254,7 +290,7 @@ def _status(pid: int, key: str) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster.load", description=__doc__)
-    parser.add_argument("what", choices=("admissions", "scan", "replicas"))
+    parser.add_argument("what", choices=("admissions", "generate", "scan", "replicas"))
     parser.add_argument("--seconds", type=float, default=300.0, help="how long replicas are put to the test")
     parser.add_argument("--rate", type=float, default=300.0, help="creates a second for replicas")
     parser.add_argument("--edits", type=int, default=20, help="edits of a policy meanwhile")
@@ -280,7 +316,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             plane.start()
             if not scanning:
                 thesmos.start()
-            wrong = asyncio.run((scan if scanning else admissions)(plane, thesmos, args))
+            work = {"admissions": admissions, "generate": generate, "scan": scan}[args.what]
+            wrong = asyncio.run(work(plane, thesmos, args))
         finally:
             thesmos.stop()
             print("\n".join(_last_warnings(thesmos.log)))

@@ -15,7 +15,6 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.test_admission import pod
-from tests.cluster.test_seed import namespaces
 
 
 class _Counting(BaseHTTPRequestHandler):
@@ -137,7 +136,7 @@ def test_a_url_made_of_request_data_reaches_nothing_inside(cluster: Cluster, inn
 
 def test_an_exception_counts_for_its_own_namespace_alone(cluster: Cluster) -> None:
     """GHSA-qjvc-p88j-j9rm."""
-    namespaces(cluster, {"tenant"})
+    cluster.namespaces("tenant")
     cluster.policy(
         """
         apiVersion: kyverno.io/v1
@@ -168,7 +167,6 @@ def test_an_exception_counts_for_its_own_namespace_alone(cluster: Cluster) -> No
     )
     cluster.until(lambda: cluster.create(inside).returncode == 0, what="the exception in its own namespace")
     assert "no label" in cluster.refused(pod("outside"))
-    cluster.plane.kubectl("delete", "pod", "p", "-n", "tenant", "--force", "--wait=false")
 
 
 def test_a_namespace_that_is_not_known_yet_is_judged_by_its_labels(cluster: Cluster) -> None:
@@ -201,7 +199,6 @@ def test_a_namespace_that_is_not_known_yet_is_judged_by_its_labels(cluster: Clus
             spec: {{containers: [{{name: a, image: b}}]}}
             """
         assert "not here" in cluster.create(both).stderr
-    cluster.plane.kubectl("delete", "namespace", *names, "--wait=false")
 
 
 def config_map(name: str, namespace: str, labels: str = "", data: str = "a: b") -> str:
@@ -213,7 +210,7 @@ def config_map(name: str, namespace: str, labels: str = "", data: str = "a: b") 
 
 def test_a_namespaced_policy_makes_and_copies_nothing_elsewhere(cluster: Cluster) -> None:
     """The kind of GHSA-79gf-7frw-68m9, for rules that generate."""
-    namespaces(cluster, {"victim"})
+    cluster.namespaces("victim")
     cluster.apply(config_map("treasure", "victim", data="secret: leaked"))
     elsewhere = 'namespace: "{{ request.object.data.place }}", data: {data: {x: y}}'
     stolen = 'namespace: default, clone: {name: treasure, namespace: "{{ request.object.data.place }}"}'
@@ -237,20 +234,14 @@ def test_a_namespaced_policy_makes_and_copies_nothing_elsewhere(cluster: Cluster
     if cluster.exists("policies.v1.kyverno.io", "reach-0"):
         # What stays in the namespace is made, so that the work has been done by now.
         cluster.appears("configmap", "reached-0", "-n", "default")
-    cluster.until(lambda: not update_requests_pending(cluster), seconds=20, what="the end of the work")
+    cluster.until(lambda: not cluster.pending(), seconds=20, what="the end of the work")
     assert not cluster.exists("configmap", "reached-0", "-n", "victim")
     assert not cluster.exists("configmap", "reached-1", "-n", "default")
 
 
-def update_requests_pending(cluster: Cluster) -> list[str]:
-    """Update requests that nothing has become of yet; those that failed say so."""
-    found = cluster.get("updaterequests.kyverno.io", "-n", "kyverno")["items"]
-    return [u["metadata"]["name"] for u in found if (u.get("status") or {}).get("state") != "Failed"]
-
-
 def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None:
     """The same for rules that change existing objects."""
-    namespaces(cluster, {"victim"})
+    cluster.namespaces("victim")
     for namespace in ("victim", "default"):
         cluster.apply(config_map("target", namespace, labels="kind: target"))
     for number, target in enumerate(
@@ -282,7 +273,7 @@ def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None
             lambda: "touched-1" in cluster.get("configmap", "target", "-n", "default")["metadata"]["labels"],
             what="the change in the policy's own namespace",
         )
-    cluster.until(lambda: not update_requests_pending(cluster), seconds=20, what="the end of the work")
+    cluster.until(lambda: not cluster.pending(), seconds=20, what="the end of the work")
     for kind, place in (("configmap", ("target", "-n", "victim")), ("namespace", ("victim",))):
         labels = cluster.get(kind, *place)["metadata"].get("labels") or {}
         assert not [name for name in labels if name.startswith("touched")], labels
@@ -290,7 +281,7 @@ def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None
 
 def test_a_namespaced_cleanup_policy_removes_nothing_elsewhere(cluster: Cluster) -> None:
     """The same for policies that remove objects; the guide's rules in namespaced policies too."""
-    namespaces(cluster, {"victim"})
+    cluster.namespaces("victim")
     for namespace in ("victim", "default"):
         cluster.apply(config_map("litter", namespace, labels="litter: yes-it-is"))
     done = cluster.create(

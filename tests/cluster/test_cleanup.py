@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
-
-import pytest
 
 from tests.cluster.cluster import Cluster
 
@@ -17,13 +14,6 @@ metadata: {{name: {name}, namespace: {namespace}, labels: {labels}}}
 spec: {{containers: [{{name: a, image: b}}]}}
 ---
 """
-
-
-@pytest.fixture(autouse=True)
-def tidied(cluster: Cluster) -> Iterator[None]:
-    yield
-    cluster.delete("clustercleanuppolicies,cleanuppolicies", "--all", "-A")
-    cluster.plane.kubectl("delete", "jobs,pods", "--all", "-n", "default", "--force", "--wait=false")
 
 
 def pod(name: str, namespace: str = "default", **labels: str) -> str:
@@ -56,7 +46,7 @@ def missed(cluster: Cluster, kind: str, name: str) -> None:
 
 
 def test_missed_runs_are_made_up_for_once_and_a_namespaced_policy_removes_nothing_elsewhere(cluster: Cluster) -> None:
-    cluster.plane.kubectl("create", "namespace", "elsewhere")
+    cluster.namespaces("elsewhere")
     cluster.apply(pod("old-one") + pod("new-one") + pod("own-one") + pod("own-one", "elsewhere"))
     cluster.apply(policy("tidy", "old-"))
     cluster.apply(policy("own", "own-", "CleanupPolicy"))
@@ -78,7 +68,6 @@ def test_missed_runs_are_made_up_for_once_and_a_namespaced_policy_removes_nothin
     ago = datetime.now(UTC) - datetime.fromisoformat(stamp)
     assert ago.total_seconds() < 60
     assert "kyverno_cleanup_controller_deletedobjects_total{" in cluster.thesmos.get("/metrics")
-    cluster.plane.kubectl("delete", "namespace", "elsewhere", "--wait=false")
 
 
 def test_what_lives_too_long_goes_and_what_has_been_made_again_stays_its_time(cluster: Cluster) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +9,12 @@ import pytest
 from tests.cluster.cluster import Cluster
 
 NAMESPACE = "events-test"
+SETTINGS = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kyverno, namespace: kyverno}
+data: {generateSuccessEvents: "true"}
+"""
 
 
 def wants_label(kind: str, name: str, action: str, more: str = "") -> str:
@@ -43,23 +47,11 @@ def config_map(name: str, **labels: str) -> str:
 
 
 @pytest.fixture
-def place(cluster: Cluster) -> Iterator[Cluster]:
-    """A namespace without ConfigMaps; that of the installation is as before afterwards."""
-    cluster.apply(f"{{apiVersion: v1, kind: Namespace, metadata: {{name: {NAMESPACE}}}}}")
-    yield cluster
-    settings(cluster, None)
+def place(cluster: Cluster) -> Cluster:
+    """A namespace without ConfigMaps."""
+    cluster.namespaces(NAMESPACE)
     cluster.delete("configmaps", "--all", "-n", NAMESPACE)
-
-
-def settings(cluster: Cluster, data: dict[str, str] | None) -> None:
-    """Sets the ConfigMap of the installation; None takes the settings of events away."""
-    cluster.plane.kubectl("create", "namespace", "kyverno")
-    cluster.plane.kubectl("create", "configmap", "kyverno", "-n", "kyverno")
-    patch: dict[str, Any] = {"generateSuccessEvents": None, "successEventActions": None, **(data or {})}
-    done = cluster.plane.kubectl(
-        "patch", "configmap", "kyverno", "-n", "kyverno", "--type=merge", "-p", json.dumps({"data": patch})
-    )
-    assert done.returncode == 0, done.stderr
+    return cluster
 
 
 def event(cluster: Cluster, kind: str, name: str, reporter: str, reason: str) -> dict[str, Any]:
@@ -136,7 +128,7 @@ def test_successes_are_told_where_they_are_asked_for(place: Cluster) -> None:
         mutate: {{patchStrategicMerge: {{metadata: {{labels: {{by: thesmos}}}}}}}}
     """
     place.policy(changes, "clusterpolicy", "changes")
-    settings(place, {"generateSuccessEvents": "true"})
+    place.apply(SETTINGS)
 
     def passed() -> bool:
         # The ConfigMap is in force a moment after it is written.

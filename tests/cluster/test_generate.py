@@ -67,6 +67,11 @@ def gone(cluster: Cluster, *what: str) -> None:
     cluster.until(lambda: not cluster.exists(*what), what=f"the end of {' '.join(what)}")
 
 
+def follows(cluster: Cluster, namespace: str, value: str) -> None:
+    place = ("configmap", "settings", "-n", namespace)
+    cluster.until(lambda: cluster.get(*place)["data"] == {"key": value}, what=f"{value} in {namespace}")
+
+
 def no_requests(cluster: Cluster) -> None:
     cluster.until(
         lambda: not cluster.get("updaterequests", "-n", "kyverno")["items"], what="the end of the update requests"
@@ -135,10 +140,7 @@ def test_copies_follow_their_source(cluster: Cluster) -> None:
     assert source["metadata"]["labels"]["generate.kyverno.io/clone-source"] == ""
     cluster.apply(config_map("source", "two"))
     for name in ("gen-c1", "gen-c2"):
-        cluster.until(
-            lambda name=name: cluster.get("configmap", "settings", "-n", name)["data"] == {"key": "two"},
-            what="the new value",
-        )
+        follows(cluster, name, "two")
     cluster.delete("configmap", "source", "-n", "default")
     for name in ("gen-c1", "gen-c2"):
         gone(cluster, "configmap", "settings", "-n", name)

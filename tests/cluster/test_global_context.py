@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.cluster.cluster import Cluster
 
@@ -54,12 +51,6 @@ spec:
 """
 
 POD = "{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: a, image: b}]}}"
-
-
-@pytest.fixture(autouse=True)
-def tidied(cluster: Cluster) -> Iterator[None]:
-    yield
-    cluster.delete("globalcontextentries", "--all")
 
 
 def condition(cluster: Cluster, name: str, status: str) -> dict[str, Any]:

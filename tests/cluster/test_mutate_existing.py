@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-
-import pytest
 
 from tests.cluster.cluster import Cluster
 
@@ -71,12 +68,6 @@ spec:
 """
 
 
-@pytest.fixture(autouse=True)
-def tidied(cluster: Cluster) -> Iterator[None]:
-    yield
-    cluster.plane.kubectl("delete", "secrets", "--all", "-n", "default")
-
-
 def secret(name: str, namespace: str = "default") -> str:
     return f"{{apiVersion: v1, kind: Secret, metadata: {{name: {name}, namespace: {namespace}}}}}\n---\n"
 
@@ -92,6 +83,10 @@ def label(cluster: Cluster, name: str, key: str, namespace: str = "default") -> 
     return labels.get(key)
 
 
+def labelled(cluster: Cluster, name: str, value: str) -> None:
+    cluster.until(lambda: label(cluster, name, "of") == value, what=f"the label {value} of {name}")
+
+
 def waiting(cluster: Cluster) -> int:
     return len(cluster.get("updaterequests", "-n", "kyverno")["items"])
 
@@ -101,9 +96,9 @@ def test_a_request_changes_the_objects_that_wildcards_mean_and_a_deletion_too(cl
     cluster.policy(BY_REQUEST, "clusterpolicy", "follow")
     cluster.apply(source("one"))
     for name in ("t1", "t2"):
-        cluster.until(lambda name=name: label(cluster, name, "of") == "one", what=f"the label of {name}")  # type: ignore[misc]
+        labelled(cluster, name, "one")
     cluster.apply(source("two"))
-    cluster.until(lambda: label(cluster, "t1", "of") == "two", what="the changed label")
+    labelled(cluster, "t1", "two")
     cluster.until(lambda: waiting(cluster) == 0, what="the end of the update requests")
     version = cluster.get("secret", "t1")["metadata"]["resourceVersion"]
     cluster.plane.kubectl("annotate", "configmap", "source", "a=b")
@@ -124,7 +119,7 @@ def test_a_policy_changes_what_is_there_by_a_subresource(cluster: Cluster) -> No
 
 
 def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None:
-    cluster.plane.kubectl("create", "namespace", "victim")
+    cluster.namespaces("victim")
     cluster.apply(secret("t1") + secret("t1", "victim"))
     cluster.policy(BY_REQUEST, "clusterpolicy", "follow")
     cluster.create(REACHING)
@@ -132,4 +127,3 @@ def test_a_namespaced_policy_changes_nothing_elsewhere(cluster: Cluster) -> None
     cluster.until(lambda: label(cluster, "t1", "of") == "one", what="the label of the other policy")
     cluster.until(lambda: waiting(cluster) == 0, what="the end of the update requests", seconds=20)
     assert label(cluster, "t1", "reached", "victim") is None
-    cluster.plane.kubectl("delete", "namespace", "victim", "--wait=false")

@@ -90,6 +90,10 @@ def test_an_api_whose_server_is_away_stops_nothing(cluster: Cluster) -> None:
         cluster.delete("apiservice", "v1.broken.example.org")
 
 
+def scraped(cluster: Cluster, metric: str) -> None:
+    cluster.until(lambda: metric in cluster.thesmos.get("/metrics"), what=metric)
+
+
 def test_the_webhooks_are_called_through_the_health_lease(cluster: Cluster) -> None:
     def called() -> str:
         done = cluster.plane.kubectl("get", "lease", "kyverno-health", "-n", "kyverno", "-o", "json")
@@ -99,7 +103,7 @@ def test_the_webhooks_are_called_through_the_health_lease(cluster: Cluster) -> N
 
     for secret in ("tls-ca", "tls-pair"):
         metric = f'thesmos_certificate_expiry_timestamp_seconds{{secret="kyverno-svc.kyverno.svc.kyverno-{secret}"}}'
-        cluster.until(lambda m=metric: m in cluster.thesmos.get("/metrics"), what=metric)  # type: ignore[misc]
+        scraped(cluster, metric)
     first = cluster.until(called, seconds=20, what="the health lease")
     cluster.until(lambda: called() != first, seconds=30, what="a call")
 

@@ -44,7 +44,7 @@ def team(
 
 @pytest.fixture
 def audited(cluster: Cluster) -> Cluster:
-    cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: audited}}")
+    cluster.namespaces("audited")
     cluster.plane.kubectl("delete", "configmaps", "--all", "-n", "audited")
     return cluster
 

@@ -32,7 +32,6 @@ def test_killing_thesmos_loses_nothing(cluster: Cluster) -> None:
 
 def test_a_polite_stop_removes_the_webhooks_and_a_start_brings_them_back(cluster: Cluster) -> None:
     cluster.policy(ENFORCE, "clusterpolicy", "require-team")
-    cluster.forget_replicas()
     code = cluster.thesmos.stop()
     try:
         assert code == 0, cluster.thesmos.tail()

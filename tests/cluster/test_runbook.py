@@ -179,9 +179,11 @@ def test_the_numbers_move(shell: Shell) -> None:
     shell.cluster.admitted(pod("another", app="web"))
     shell.cluster.apply(POLICIES.replace("label team is required", "please name a team"))
     for command in guide:
-        shell.cluster.until(
-            lambda command=command: total(shell.run(command)) > before[command], seconds=15, what=f"more of {command}"
-        )
+        grows(shell, command, before[command])
+
+
+def grows(shell: Shell, command: str, before: float) -> None:
+    shell.cluster.until(lambda: total(shell.run(command)) > before, seconds=15, what=f"more of {command}")
 
 
 def total(text: str) -> float:

@@ -38,7 +38,7 @@ def test_a_file_is_accepted_strictly_and_reads_back_as_written(cluster: Cluster,
     for written in (d for d in yaml.safe_load_all(path.read_text(encoding="utf-8")) if d):
         namespace = written["metadata"].get("namespace")
         if namespace and written["kind"] != "ClusterPolicy":
-            namespaces(cluster, {namespace})
+            cluster.namespaces(namespace)
         done = cluster.plane.kubectl("create", "--validate=strict", "-o", "json", "-f", "-", stdin=text(written))
         assert done.returncode == 0, done.stderr
         name = written["metadata"]["name"]
@@ -54,7 +54,7 @@ def test_a_case_answers_in_the_cluster_as_its_file_says(cluster: Cluster, folder
     case = load(folder)
     places = {o["metadata"].get("namespace", "default") for o in (*case.resources, *case.exceptions)}
     places |= {o["metadata"]["namespace"] for o in case.policies if o["kind"] == "Policy"}
-    namespaces(cluster, {p for p in places if p})
+    cluster.namespaces(*sorted(p for p in places if p))
     # Not by a client-side apply: it leaves out what is null, before the API server sees it.
     cluster.admitted(text(*(bare(o) for o in case.policies), *case.exceptions))
     for policy in case.policies:
@@ -136,15 +136,3 @@ def kept(obj: Any) -> Any:
     if isinstance(obj, dict):
         return {k: kept(v) for k, v in obj.items() if k not in UNKNOWN_TO_THE_API}
     return [kept(v) for v in obj] if isinstance(obj, list) else obj
-
-
-def namespaces(cluster: Cluster, names: set[str]) -> None:
-    for name in sorted(names):
-        cluster.until(lambda name=name: not ending(cluster, name), what=f"the end of namespace {name}")  # type: ignore[misc]
-        if not cluster.exists("namespace", name):
-            cluster.plane.kubectl("create", "namespace", name)
-
-
-def ending(cluster: Cluster, name: str) -> bool:
-    done = cluster.plane.kubectl("get", "namespace", name, "-o", "jsonpath={.metadata.deletionTimestamp}")
-    return done.returncode == 0 and bool(done.stdout)

@@ -10,7 +10,7 @@ import yaml
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.seed_cases import seed_folder
-from tests.cluster.test_seed import NO_CASES, bare, namespaces, text
+from tests.cluster.test_seed import NO_CASES, bare, text
 
 SEED = seed_folder()
 
@@ -41,6 +41,11 @@ def data_of(cluster: Cluster, name: str, namespace: str) -> str:
     return str(json.loads(done.stdout)["data"].get("PROXY")) if done.stdout.strip() else ""
 
 
+def holds(cluster: Cluster, name: str, namespace: str, value: str) -> None:
+    """Waits until a ConfigMap is there with a value."""
+    cluster.until(lambda: data_of(cluster, name, namespace) == value, what=f"{value} in {namespace}/{name}")
+
+
 def test_a_refusal_holds_policy_rule_and_message(cluster: Cluster) -> None:
     policy(cluster, "09-require-labels")
     said = cluster.refused("{apiVersion: v1, kind: Service, metadata: {name: bare}, spec: {ports: [{port: 80}]}}")
@@ -66,34 +71,32 @@ def test_a_new_namespace_gets_both_network_policies_within_two_seconds(cluster: 
     deadline = time.monotonic() + 2
     for name in ("deny-all-traffic", "allow-dns"):
         cluster.appears("networkpolicy", name, "-n", "fresh", seconds=max(deadline - time.monotonic(), 0.1))
-    cluster.plane.kubectl("delete", "namespace", "fresh", "--wait=false")
 
 
 def test_a_copy_follows_its_source(cluster: Cluster) -> None:
     policy(cluster, "14b-sync-copy")
-    namespaces(cluster, {"platform"})
+    cluster.namespaces("platform")
     cluster.apply(config_map("follow", "platform", "one"))
-    cluster.until(lambda: data_of(cluster, "follow-copy", "platform") == "one", what="the copy")
+    holds(cluster, "follow-copy", "platform", "one")
     cluster.apply(config_map("follow", "platform", "two"))
-    cluster.until(lambda: data_of(cluster, "follow-copy", "platform") == "two", what="the changed copy")
+    holds(cluster, "follow-copy", "platform", "two")
     cluster.plane.kubectl("patch", "configmap", "follow-copy", "-n", "platform", "-p", '{"data":{"PROXY":"mine"}}')
-    cluster.until(lambda: data_of(cluster, "follow-copy", "platform") == "two", what="the copy set right again")
+    holds(cluster, "follow-copy", "platform", "two")
     cluster.delete("configmap", "follow", "-n", "platform")
     cluster.until(lambda: not cluster.exists("configmap", "follow-copy", "-n", "platform"), what="the end of the copy")
 
 
 def test_labelled_config_maps_are_in_every_namespace_later_ones_included(cluster: Cluster) -> None:
-    namespaces(cluster, {"platform", "before"})
+    cluster.namespaces("platform", "before")
     cluster.apply(config_map("shared", "platform", "one"))
     policy(cluster, "14c-sync-to-all-namespaces")
-    cluster.until(lambda: data_of(cluster, "shared", "before") == "one", what="the copy in a namespace from before")
+    holds(cluster, "shared", "before", "one")
     cluster.admitted("{apiVersion: v1, kind: Namespace, metadata: {name: after}}")
-    cluster.until(lambda: data_of(cluster, "shared", "after") == "one", what="the copy in a namespace that came later")
+    holds(cluster, "shared", "after", "one")
     cluster.apply(config_map("shared", "platform", "two"))
     for name in ("before", "after"):
-        cluster.until(lambda name=name: data_of(cluster, "shared", name) == "two", what=f"the change in {name}")  # type: ignore[misc]
+        holds(cluster, "shared", name, "two")
     cluster.delete("configmap", "shared", "-n", "platform")
-    cluster.plane.kubectl("delete", "namespace", "before", "after", "--wait=false")
 
 
 def job(name: str, label: str) -> str:

@@ -107,7 +107,6 @@ def test_parts_in_processes_and_under_accounts_of_their_own_work_together(
         background.stop()
         admission.stop()
         alone.thesmos = usual
-        plane.kubectl("delete", "namespace", "shaped", "--wait=false")
 
 
 def test_in_the_shadow_of_another_engine_everything_is_seen_and_nothing_is_done(
@@ -129,7 +128,6 @@ def test_in_the_shadow_of_another_engine_everything_is_seen_and_nothing_is_done(
         assert webhook["name"] == "validate.thesmos.svc-ignore"
         assert not cluster.exists("validatingwebhookconfiguration", "thesmos-policy-validating-webhook-cfg")
         # The one in charge is away: nobody refuses, and the shadow tells what would have been.
-        cluster.forget_replicas()
         cluster.thesmos.stop()
         cluster.until(lambda: not cluster.webhook_rules(), what="the removal of the webhooks of the one in charge")
         cluster.admitted(pod("bad"))

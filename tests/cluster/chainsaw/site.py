@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.cluster.chainsaw.cases import ClusterCase, root
+from tests.cluster.cluster import FOLLOWS, POLICIES, empty_default, other_namespaces
 from tests.cluster.control_plane import TOKEN, ControlPlane
 from tests.cluster.controlplane.build import Assets
 from tests.cluster.thesmos import Thesmos
@@ -33,12 +34,6 @@ LISTED_SECONDS: Final = 20
 BEHIND: Final = ("sh", "-c", 'echo 10 >/proc/self/autogroup 2>/dev/null; exec nice -n 10 "$@"', "sh")
 """Runs a case behind what it looks at. Cases send what follows from a change right after it, as nobody does by hand;
 with more planes than cores they overtook the API server itself, which did not know a kind yet that it had defined."""
-
-LEFT: Final = (
-    "clusterpolicies.kyverno.io,policies.kyverno.io,policyexceptions.kyverno.io,clustercleanuppolicies.kyverno.io,"
-    "cleanuppolicies.kyverno.io,globalcontextentries.kyverno.io,updaterequests.kyverno.io"
-)
-"""What a case that failed may leave behind, and would judge the next ones."""
 
 NODE: Final = """
 apiVersion: v1
@@ -228,13 +223,11 @@ class Site:
                     shutil.copy(script, test.parent)
 
     def _tidy(self) -> None:
-        self.plane.kubectl("delete", LEFT, "--all", "--all-namespaces", "--wait=false")
-        spaces = self.plane.kubectl("get", "namespaces", "-o", "name").stdout.split()
-        kept = {f"namespace/{n}" for n in ("default", "kube-system", "kube-public", "kube-node-lease", "kyverno")}
-        rest = [space for space in spaces if space not in kept]
-        if rest:
-            self.plane.kubectl("delete", *rest, "--wait=false")
-        self.plane.kubectl("delete", "pods,deployments,configmaps", "--all", "-n", "default", "--force", "--wait=false")
+        """Removes what a case that failed may leave behind, and would judge the next ones."""
+        self.plane.kubectl("delete", f"{POLICIES},{FOLLOWS}", "--all", "--all-namespaces", "--wait=false")
+        if rest := other_namespaces(self.plane):
+            self.plane.kubectl("delete", "namespace", *rest, "--wait=false")
+        empty_default(self.plane)
 
     def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         done = self.plane.kubectl(*arguments, stdin=stdin)
