@@ -244,8 +244,8 @@ class Downstream:
 
 def place_of(obj: Mapping[str, Any]) -> Place:
     metadata = obj.get("metadata") or {}
-    parts = (obj.get("apiVersion"), obj.get("kind"), metadata.get("namespace"), metadata.get("name"))
-    return tuple(str(part or "") for part in parts)  # type: ignore[return-value]
+    kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
+    return *kind, str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
 def likeness(wanted: Object, live: Object) -> Likeness:

@@ -11,6 +11,18 @@ from hypothesis import strategies as st
 
 from compiler.source import load_values
 from runtime.controllers.compilation import CompileProblem, compile_files, compile_text, object_text, origin_of
+from vm.verify import VerifyError
+
+GOOD = """
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: labelled}
+spec:
+  rules:
+  - name: label
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    validate: {message: no label, pattern: {metadata: {labels: {team: "?*"}}}}
+"""
 
 TRICKY = [
     "yes",
@@ -134,3 +146,14 @@ def test_the_same_text_is_compiled_once_and_another_is_not_taken_for_it() -> Non
     assert compile_text(text, "b") is not first
     assert compile_text(text, "a", quirks="kyverno") is not first
     assert compile_text(text + " ", "a") is not first
+
+
+def test_what_the_verifier_refuses_is_refused_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise VerifyError("depth", "would build more than 128 containers around one another", "p0.r0", 7)
+
+    monkeypatch.setattr("vm.verify.verify", refuse)
+    compiled = compile_text(GOOD, "never compiled before.yaml")
+    assert compiled.bundle is None
+    assert "function p0.r0 at 7: would build more than 128 containers" in compiled.summary
+    assert "a fault of the compiler" in compiled.report
