@@ -130,8 +130,6 @@ def _condition(doc: Document, condition: Json, at: str, reporter: Reporter) -> N
             "T0501",
             spans.span(at + "/operator"),
             f"Operator {operator} has been deprecated and will be removed soon. Use {newer} instead",
-            "",
-            f"use {newer}",
         )
     key = condition.get("key")
     if type(key) is str and key.replace(" ", "") == "{{request.operation}}":
