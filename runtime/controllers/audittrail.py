@@ -32,7 +32,7 @@ from runtime.controllers.reports import (
 from runtime.controllers.reportwriter import ReportWriter
 from runtime.controllers.scan import PART, Scan
 from runtime.engine import RuleResult
-from runtime.webhook.live import Judged
+from runtime.webhook.live import Judged, is_object
 
 log = logging.getLogger("thesmos.reports")
 
@@ -119,7 +119,8 @@ class AuditTrail:
             return
         found = self._results(response.results)
         resource = response.resource
-        if not found or type(resource) is not dict:
+        if not found or type(resource) is not dict or not is_object(resource):
+            # What no API server sends, or a mutation has made that it will not take.
             return
         subject = Subject.of(resource)
         if response.what == "mutate" and request.operation == "CREATE":
