@@ -560,7 +560,7 @@ def test_a_report_that_cannot_be_made_does_not_keep_a_request_from_its_answer(mo
 def test_what_no_api_server_sends_is_not_reported_and_no_fault(metadata: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(stage: Stage) -> None:
         await stage.use(policy("q", background=False))
-        admit(stage, {**config("a"), "metadata": metadata})
+        admit(stage, config("a"), object={**config("a"), "metadata": metadata})
         await stage.quiet()
 
     play(scenario)
