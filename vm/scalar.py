@@ -81,6 +81,27 @@ class ScalarPattern:
 _MOST_KNOWN: Final = 64
 _KNOWN_LENGTH: Final = 24
 
+TextTest: TypeAlias = Callable[[str], bool]
+
+
+class Known(dict[str, bool]):
+    """What a test says of short texts, kept: a cluster uses few distinct amounts, and to look an answer up costs a
+    quarter of reading the amount again. Subscription asks the test where the answer is not there yet."""
+
+    __slots__ = ("_test",)
+
+    def __init__(self, test: TextTest) -> None:
+        super().__init__()
+        self._test = test
+
+    def __missing__(self, text: str) -> bool:
+        answer = self._test(text)
+        if len(text) <= _KNOWN_LENGTH:
+            if len(self) >= _MOST_KNOWN:
+                self.clear()
+            self[text] = answer
+        return answer
+
 
 def compile_matcher(p: ScalarPattern) -> Predicate:
     """A predicate on one value. Maps and lists never match, but for ``?*``, which asks only that the field is there."""
@@ -93,24 +114,61 @@ def compile_matcher(p: ScalarPattern) -> Predicate:
             return _is_float(p.value)
         case None:
             return is_zero
+    return _of_text(text_test(p), _any_alternative(p))
+
+
+def leaf_matcher(p: ScalarPattern) -> Predicate:
+    """The predicate of a pattern leaf: of a list, every element must match (an empty list holds)."""
+    single = compile_matcher(p)
+
+    def leaf(value: Value) -> bool:
+        return all(map(single, value)) if type(value) is list else single(value)
+
+    return _of_text(text_test(p), leaf) if type(p.value) is str else leaf
+
+
+def _of_text(of_text: TextTest, of_other: Predicate) -> Predicate:
+    """The predicate of a text pattern. Most values are texts, most others truths, whose answers are known before."""
+    on_true, on_false = of_other(True), of_other(False)
+
+    def holds(value: Value) -> bool:
+        if type(value) is str:
+            return of_text(value)
+        if value is False:
+            return on_false
+        return on_true if value is True else of_other(value)
+
+    return holds
+
+
+def text_test(p: ScalarPattern) -> TextTest:
+    """What a text pattern says of texts."""
+    text = str(p.value)
+    if any(is_numeric(t) for a in p.alternatives for t in a):
+        return known(p).__getitem__
+    if len(p.alternatives) == 1 and len(p.alternatives[0]) == 1:
+        (only,) = p.alternatives[0]
+        glob = glob_matcher(only.operand)
+        if only.op == "=":
+            return glob if only.operand == text else lambda value: glob(value) or value == text
+        return lambda value: not glob(value) or value == text
+    prefixes = tuple(t.operand[:-1] for a in p.alternatives if len(a) == 1 for t in a if is_prefix(t))
+    if len(prefixes) == len(p.alternatives):
+        # Registries and the like: texts that begin with one of several prefixes are found in one step.
+        return lambda value: value.startswith(prefixes) or value == text
+    return _any_alternative(p)
+
+
+@lru_cache(maxsize=4096)
+def known(p: ScalarPattern) -> Known:
+    """The kept answers of a text pattern, the same table for all that are written alike."""
+    return Known(_any_alternative(p))
+
+
+def _any_alternative(p: ScalarPattern) -> Predicate:
+    """The predicate as the pattern is written, term by term."""
     text = p.value
     alternatives = [[_term_matcher(t) for t in a] for a in p.alternatives]
-    if len(alternatives) == 1 and len(alternatives[0]) == 1:
-        only = p.alternatives[0][0]
-        if only.op == "=" and only.operand == text:
-            return alternatives[0][0]
-        return _either(text, alternatives[0][0])
-    if all(len(a) == 1 for a in alternatives):
-        terms = tuple(a[0] for a in alternatives)
-        # Registries and the like: texts that begin with one of several prefixes are found in one step.
-        prefixes = tuple(t.operand[:-1] for a in p.alternatives for t in a if _is_prefix(t))
-
-        def any_term(value: Value) -> bool:
-            if type(value) is str and (value.startswith(prefixes) or value == text):
-                return True
-            return any(term(value) for term in terms)
-
-        return any_term
 
     def any_alternative(value: Value) -> bool:
         for alternative in alternatives:
@@ -124,16 +182,6 @@ def compile_matcher(p: ScalarPattern) -> Predicate:
     return any_alternative
 
 
-def leaf_matcher(p: ScalarPattern) -> Predicate:
-    """The predicate of a pattern leaf: of a list, every element must match (an empty list holds)."""
-    single = compile_matcher(p)
-
-    def leaf(value: Value) -> bool:
-        return all(map(single, value)) if type(value) is list else single(value)
-
-    return leaf
-
-
 @lru_cache(maxsize=1024)
 def range_term(text: str) -> Term | None:
     """The in-range term a text denotes (``1-5``, ``0Mi-1024Mi``), None when it is no range."""
@@ -145,7 +193,10 @@ def range_term(text: str) -> Term | None:
 def range_matcher(text: str) -> Predicate | None:
     """The predicate of an in-range text, for conditions (semantics §9.3)."""
     term = range_term(text)
-    return _term_matcher(term) if term else None
+    if term is None:
+        return None
+    within = _term_matcher(term)
+    return _of_text(Known(within).__getitem__, within)
 
 
 def is_zero(value: Value) -> bool:
@@ -195,13 +246,18 @@ def parse_float(text: str) -> float | None:
     return float(text) if len(text) <= 256 and _FLOAT.fullmatch(text) else None
 
 
-def _is_prefix(term: Term) -> bool:
+def is_prefix(term: Term) -> bool:
     """Whether a term accepts just the texts that begin with its operand's own text (``docker.io/*``)."""
     return term.op == "=" and term.operand.endswith("*") and not contains_wildcard(term.operand[:-1])
 
 
-def _either(text: str, term: Predicate) -> Predicate:
-    return lambda value: term(value) or (type(value) is str and value == text)
+def is_numeric(term: Term) -> bool:
+    """Whether a term reads its operand as an amount: as a duration or a quantity. Others compare texts."""
+    return (
+        term.op not in ("=", "!")
+        or parse_duration(term.operand) is not None
+        or parse_quantity(term.operand) is not None
+    )
 
 
 def _is_bool(pattern: bool) -> Predicate:
@@ -261,20 +317,7 @@ def _comparison(op: str, operand: str) -> Predicate:
                     return decide(amount.nano - nano)
         return textual(value)
 
-    # A cluster uses few distinct amounts: looking an answer up costs a quarter of reading the amount again.
-    known: dict[str, bool] = {}
-
-    def numeric(value: Value) -> bool:
-        if type(value) is not str or len(value) > _KNOWN_LENGTH:
-            return measured(value)
-        answer = known.get(value)
-        if answer is None:
-            if len(known) >= _MOST_KNOWN:
-                known.clear()
-            answer = known[value] = measured(value)
-        return answer
-
-    return numeric
+    return measured
 
 
 def _text_comparison(op: str, operand: str) -> Predicate:

@@ -3,8 +3,8 @@
 A symbolic stack keeps pure operands as expressions; what has an effect, makes a container or charges fuel becomes a
 statement, in its order. ``if`` and the loops become ``if`` and ``for``; only functions that may suspend are
 generators. The source holds no text of a policy: names are ``l{n}`` (locals), ``t{n}`` (temporaries), ``k{n}``
-(constants), ``r{n}`` (paths), ``p{n}`` and ``q{n}`` (predicates), ``i{n}`` (intrinsics), ``h{n}`` (host calls),
-``f{n}`` (functions) and ``s_…`` (semantics), bound in the globals."""
+(constants), ``r{n}`` (paths), ``p{n}`` and ``q{n}`` (predicates) and ``v{n}_{n}`` (what they compare with), ``i{n}``
+(intrinsics), ``h{n}`` (host calls), ``f{n}`` (functions) and ``s_…`` (semantics), bound in the globals."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vm.fuel import CHUNK, LONG, SIZED, measure, pairs, settle
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
 from vm.isa import Effect
+from vm.leaf_code import inline
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
 from vm.values import MISSING, Err
@@ -38,6 +39,7 @@ GLOBALS: Final[dict[str, Any]] = {
     "type": type,
     "len": len,
     "str": str,
+    "int": int,
     "list": list,
     "dict": dict,
     "enumerate": enumerate,
@@ -352,15 +354,14 @@ class Translator:
         self.stack.append(self.named(_Expr(text, weight=1)))
 
     def leaf(self, i: int) -> None:
-        """The scalar predicate at once, but for a list, which is rare here: one call less for each leaf."""
-        a = self.instrs[i].a
-        x = self.atom(self.stack.pop())
-        single, every = self.bind(f"q{a}", self.m.scalar(a)), self.bind(f"p{a}", self.m.leaf(a))
-        self.push(f"({single}({x.text}) if type({x.text}) is not list else {every}({x.text}))", x, looks=True)
-
-    def scalar(self, i: int) -> None:
-        a = self.instrs[i].a
-        self.matched(f"q{a}", self.m.scalar(a))
+        """The predicate of a scalar pattern: written out for the usual values, called for the others."""
+        _, op, a, _ = self.instrs[i]
+        code = inline(self.m.patterns[a])
+        name, holds = (f"p{a}", self.m.leaf(a)) if op.name == "p_leaf" else (f"q{a}", self.m.scalar(a))
+        rest = self.bind(name, holds)
+        x = self.atom(self.stack.pop()) if code is not None else self.stack.pop()
+        text = f"{rest}({x.text})" if code is None else code.applied(code.whole, x.text, rest, self.bind, f"v{a}")
+        self.push(text, x, looks=True)
 
     def assign(self, local: str, value: _Expr) -> None:
         self.maps -= {local}
@@ -395,10 +396,6 @@ class Translator:
         second = key.text if key else ""
         made = text.format(*(x.text for x in operands), *([""] * (2 - len(operands))), a=first, b=second)
         self.push(made, *operands, looks=bool(operands), name=not operands)
-
-    def matched(self, name: str, holds: Callable[[Any], bool]) -> None:
-        x = self.stack.pop()
-        self.push(f"{self.bind(name, holds)}({x.text})", x, looks=True)
 
     def j_path(self, i: int) -> None:
         a = self.instrs[i].a
@@ -534,7 +531,7 @@ _EMITTERS: Final[dict[str, Callable[[Translator, int], None]]] = {
     "local_get": Translator.local_get,
     "equal": Translator.equal,
     "p_leaf": Translator.leaf,
-    "p_scalar": Translator.scalar,
+    "p_scalar": Translator.leaf,
     **dict.fromkeys(("new_list", "new_map"), Translator.built),
     **dict.fromkeys(("append", "put", "put_key"), Translator.change),
     **dict.fromkeys(
