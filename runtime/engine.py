@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runtime.exceptions import EVERYWHERE, ExceptionScope, exclusions, skip_text
 from runtime.exceptions import KEY as EXCLUSIONS
-from runtime.policyset import FUEL, ExemptionPlan, PolicyInfo, PolicySet, RulePlan
+from runtime.policyset import FUEL, Candidates, ExemptionPlan, PolicyInfo, PolicySet, RulePlan, is_variable
 from runtime.properties import of_pod_security
 from runtime.request import Request
 from vm.host import CEL_NOT_MET, CONTEXT_LIMIT, NOT_MET, PASSED, Meter, Outcome, Status
@@ -142,16 +142,20 @@ class Engine:
         what: What,
         *,
         full: bool = False,
+        brief: bool = False,
         only: Iterable[PolicyInfo] | None = None,
+        among: Candidates | None = None,
         deadline: float | None = None,
     ) -> EngineResponse:
         """Runs the rules that the request reaches, policy by policy; a mutation's result is what the next one sees.
         ``background``: those that work on other objects because of it, each result with its product.
 
-        ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is
+        ``brief``: as ``full``, but a rule that passes and says only what it always says then is in ``passed`` and makes
+        no result, which costs as much as the rule. ``among`` are the rules to run where the caller has asked
+        :meth:`PolicySet.portions`; ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is
         over, the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
         """
-        found = self.policies.candidates(
+        found = among or self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
         )
         if what == "validate":
@@ -175,7 +179,7 @@ class Engine:
         timely = groups if deadline is None else _until(groups, deadline)
         patched: Value = None
         if what == "validate":
-            self._validate(request, timely, results, passed, full)
+            self._validate(request, timely, results, passed, full, brief)
         elif what == "mutate":
             patched = self._mutate(request, timely, results, full)
         else:
@@ -189,13 +193,14 @@ class Engine:
         results: list[RuleResult],
         passed: list[RulePlan],
         full: bool,
+        brief: bool,
     ) -> None:
         root = request.root
         own = bool(request.rule_values)
         fuel = self.fuel
         meter = self.meter()
         for policy, plans in groups:
-            keep = full or policy.recorded
+            keep = policy.properties_vary if brief else full or policy.recorded
             for plan in plans:
                 # Meter.begin, written out: this loop is what every request waits for.
                 meter.left = fuel
@@ -227,7 +232,7 @@ class Engine:
                             results.append(_exempt_result(plan, request, held))
                             continue
                 if status is _PASS:
-                    if keep:
+                    if keep or (brief and outcome.message is not None):
                         results.append(_result(plan, request, PASS, outcome, meter))
                     else:
                         passed.append(plan)
@@ -238,7 +243,7 @@ class Engine:
                     results.append(_result(plan, request, SKIP, Outcome(Status.SKIP, EXISTING_ALLOWED), meter))
                     continue
                 result = _result(plan, request, WORDS[status], outcome, meter)
-                if keep and status is _FAIL and (standard := plan.meta.get("podSecurity")):
+                if (keep or brief) and status is _FAIL and (standard := plan.meta.get("podSecurity")):
                     broken = of_pod_security(standard, more, request.resource)
                     result = replace(result, properties={**result.properties, **broken})
                 results.append(result)
@@ -369,7 +374,7 @@ def _properties(plan: RulePlan, meter: Meter) -> Mapping[str, str]:
     written: Mapping[str, str] | None = plan.meta.get("reportProperties")
     if written is None:
         return {}
-    if not any("{{" in text for text in written.values()):
+    if not is_variable(written):
         return written
     # A rule that was skipped before has noted none; what is there then is of another rule.
     noted, meter.noted = meter.noted, None
@@ -386,6 +391,23 @@ def _exempt_result(plan: RulePlan, request: Request, held: Sequence[ExemptionPla
         skip_text(plan, held),
         resolve_action(plan, request),
         tuple(e.key for e in held),
+        info=plan.policy,
+    )
+
+
+def standing(plan: RulePlan) -> RuleResult:
+    """The result of a rule that is among the ``passed`` of a brief evaluation, whatever object it held for. Its action
+    is that of the policy: for a rule that holds no namespace changes what follows."""
+    written: Mapping[str, str] | None = plan.meta.get("reportProperties")
+    return RuleResult(
+        plan.policy.name,
+        plan.policy.namespace,
+        plan.name,
+        plan.kind,
+        PASS,
+        plan.meta.get("passed", pass_text(plan.name)),
+        plan.action or plan.policy.action,
+        properties=written or {},
         info=plan.policy,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from runtime.match_index import IndexedRule, MatchIndex
+from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
 from vm.code import BACKGROUND_KINDS, Exemption, MatchKey, Module, Policy, Rule
@@ -37,7 +37,8 @@ FUEL: Final = 1_000_000
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
     """What the runtime needs to know of a policy, decoded once from the bundle's plain JSON. ``recorded``: admission
-    keeps what its rules pass, for warnings, or since no background scan reports it."""
+    keeps what its rules pass, for warnings, or since no background scan reports it. ``properties_vary``: the properties
+    for reports of some rule hold variables, so that a pass too has something to say of its object."""
 
     name: str
     namespace: str | None
@@ -53,6 +54,7 @@ class PolicyInfo:
     scored: bool
     enforcing: bool
     recorded: bool
+    properties_vary: bool
     annotations: Mapping[str, str]
     meta: Mapping[str, Any] = field(repr=False)
 
@@ -130,6 +132,7 @@ class PolicySet:
     __slots__ = (
         "_groups",
         "_index",
+        "_portions",
         "_removals",
         "digests",
         "mismatches",
@@ -171,6 +174,7 @@ class PolicySet:
         self._index = MatchIndex(indexed)
         self._removals = MatchIndex(removals)
         self._groups: dict[int, tuple[tuple[RulePlan, ...], Candidates]] = {}
+        self._portions: dict[int, tuple[Candidates, int, tuple[Candidates, ...]]] = {}
 
     @classmethod
     def load(
@@ -226,14 +230,25 @@ class PolicySet:
         known = self._groups.get(id(found))
         if known is None or known[0] is not found:
             # The tuple is kept beside its groups, so that its id stays its own.
-            stay_out = any(not plan.policy.admission for plan in found)
-            groups = _group(found, "validate"), _group(found, "mutate"), _group(found, *BACKGROUND_KINDS)
-            policies = [tuple(policy for policy, _ in group) for group in groups]
-            known = (found, Candidates(*groups, stay_out, *policies))
-            if len(self._groups) > 8192:
+            known = (found, _candidates(found))
+            if len(self._groups) > MAX_ANSWERS:
                 self._groups.clear()
             self._groups[id(found)] = known
         return known[1]
+
+    def portions(self, candidates: Candidates, most: int) -> tuple[Candidates, ...]:
+        """The rules that judge a request, as they are or in portions of ``most`` policies: for those who must let
+        others have their turn between them. The same portions for the same candidates."""
+        if len(candidates.validate) <= most:
+            return (candidates,)
+        known = self._portions.get(id(candidates))
+        if known is None or known[0] is not candidates or known[1] != most:
+            groups = [candidates.validate[first : first + most] for first in range(0, len(candidates.validate), most)]
+            made = tuple(_candidates([plan for _, plans in group for plan in plans]) for group in groups)
+            if len(self._portions) > MAX_ANSWERS:
+                self._portions.clear()
+            known = self._portions[id(candidates)] = (candidates, most, made)
+        return known[2]
 
 
 def mentions_images(module: Module) -> bool:
@@ -241,7 +256,14 @@ def mentions_images(module: Module) -> bool:
     return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 
 
-def _group(found: tuple[RulePlan, ...], *kinds: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:
+def _candidates(found: Sequence[RulePlan]) -> Candidates:
+    stay_out = any(not plan.policy.admission for plan in found)
+    groups = _group(found, "validate"), _group(found, "mutate"), _group(found, *BACKGROUND_KINDS)
+    policies = [tuple(policy for policy, _ in group) for group in groups]
+    return Candidates(*groups, stay_out, *policies)
+
+
+def _group(found: Sequence[RulePlan], *kinds: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:
     groups: list[tuple[PolicyInfo, list[RulePlan]]] = []
     for plan in found:
         if plan.kind not in kinds:
@@ -278,9 +300,15 @@ def _policy_info(policy: Policy) -> PolicyInfo:
         recorded=meta.get("emitWarning") is True
         or meta.get("background") is False
         or any(rule.kind == "validate" and not is_scanned(rule) for rule in policy.rules),
+        properties_vary=any(is_variable(rule.meta.get("reportProperties") or {}) for rule in policy.rules),
         annotations=annotations,
         meta=meta,
     )
+
+
+def is_variable(properties: Mapping[str, str]) -> bool:
+    """Whether properties for reports hold variables."""
+    return any("{{" in text for text in properties.values())
 
 
 def is_scanned(rule: Rule) -> bool:

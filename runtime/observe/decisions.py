@@ -51,9 +51,7 @@ class Decisions:
         self._events = events
         self._payload = payload
         self._patches = patches
-        self._passed: dict[tuple[object, ...], tuple[tuple[RulePlan, ...], list[float]]] = {}
-        self._gathered = self._gathered_rules = 0
-        metrics.before_reading.append(self._count_passed)
+        self._passed = PassedRules(metrics, ADMISSION)
 
     def __call__(self, judged: Judged, seconds: float) -> None:
         response = judged.response
@@ -63,7 +61,7 @@ class Decisions:
         for result in response.results:
             count_result(self._metrics, response.request, result, share)
         if response.passed:
-            self._gather(response.request, response.passed, share)
+            self._passed.gather(response.request, response.passed, share)
         if response.results or not judged.decision.allowed or log.isEnabledFor(logging.DEBUG):
             tell(judged)
         if self._payload:
@@ -73,22 +71,34 @@ class Decisions:
         if self._events is not None:
             self._events.judged(judged)
 
-    def _gather(self, request: Request, passed: tuple[RulePlan, ...], share: float) -> None:
-        """Requests that passed the same rules are counted together. Not by their responses: those hold the objects,
-        which may be 3 MiB each. The rules are kept beside their ids, so that an id stays that of its rule."""
+
+class PassedRules:
+    """Gathers the rules that requests have passed, so that the same rules for many requests are counted as one; brings
+    them in before metrics are read. ``cause`` is :data:`ADMISSION` or :data:`SCAN`."""
+
+    def __init__(self, metrics: Metrics, cause: str) -> None:
+        self._metrics = metrics
+        self._cause = cause
+        self._passed: dict[tuple[object, ...], tuple[tuple[RulePlan, ...], list[float]]] = {}
+        self._gathered = self._gathered_rules = 0
+        metrics.before_reading.append(self._count)
+
+    def gather(self, request: Request, passed: tuple[RulePlan, ...], share: float) -> None:
+        """Takes note of one request. Not by its response: that holds the objects, which may be 3 MiB each. The rules
+        are kept beside their ids, so that an id stays that of its rule."""
         key = (request.kind, request.namespace, request.operation, *map(id, passed))
         known = self._passed.get(key)
         if known is None:
             if self._passed and self._gathered_rules + len(passed) > GATHERED_RULES:
-                self._count_passed()
+                self._count()
             known = self._passed[key] = (passed, [])
             self._gathered_rules += len(passed)
         known[1].append(share)
         self._gathered += 1
         if self._gathered >= GATHERED:
-            self._count_passed()
+            self._count()
 
-    def _count_passed(self) -> None:
+    def _count(self) -> None:
         gathered, self._passed = self._passed, {}
         self._gathered = self._gathered_rules = 0
         metrics = self._metrics
@@ -104,7 +114,7 @@ class Decisions:
                     plan.name,
                     PASS,
                     plan.kind,
-                    ADMISSION,
+                    self._cause,
                 )
                 metrics.count("kyverno_policy_results_total", *labels, by=times)
                 metrics.add("kyverno_policy_execution_duration_seconds", buckets, *labels)

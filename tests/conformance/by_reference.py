@@ -170,6 +170,7 @@ def _info(document: dict[str, Any]) -> PolicyInfo:
         scored=annotations.get("policies.kyverno.io/scored") != "false",
         enforcing=False,
         recorded=False,
+        properties_vary=False,
         annotations=annotations,
         meta={},
     )
