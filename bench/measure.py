@@ -1,41 +1,108 @@
-"""Ways of measuring: a call's time in process, a command as a whole process, a web server under load on one core."""
+"""Ways of measuring: calls in process and in turns, a command as a whole process, what a running process uses.
+
+Times of calls are processor time of the thread, so that what else the machine does counts only by the caches it takes.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import ssl
+import shutil
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+WARM: Final = 50
+"""Calls before the first round: the interpreter specialises code that has run a few times."""
+
+TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 def microseconds(call: Callable[[], object], *, rounds: int = 7, at_least: float = 0.05) -> float:
-    """Median over ``rounds`` of the mean time of one call, each round at least ``at_least`` seconds long, in µs.
+    """Median over ``rounds`` of the mean time of one call, each round at least ``at_least`` seconds long, in µs."""
+    return statistics.median(in_turns({"": call}, rounds=rounds, at_least=at_least)[""])
 
-    Before that the call is made 50 times: the interpreter specialises code that has run a few times.
-    """
-    for _ in range(50):
-        call()
-    n = 1
-    while True:
-        start = time.perf_counter()
-        for _ in range(n):
-            call()
-        if time.perf_counter() - start >= at_least:
-            break
-        n *= 2
-    means = []
+
+def in_turns(
+    calls: Mapping[str, Callable[[], object]], *, rounds: int = 9, at_least: float = 0.03
+) -> dict[str, list[float]]:
+    """The mean time of one call in µs, by name and round. Each round asks all of them, one after the other and each for
+    at least ``at_least`` seconds, so that samples of the same round saw the same phase of the machine."""
+    counts = {name: _warm(call, at_least) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
-        start = time.perf_counter()
-        for _ in range(n):
-            call()
-        means.append((time.perf_counter() - start) / n)
-    return statistics.median(means) * 1e6
+        for name, call in calls.items():
+            samples[name].append(_spent(call, counts[name]) / counts[name] * 1e6)
+    return samples
+
+
+def _warm(call: Callable[[], object], at_least: float) -> int:
+    """Runs a call warm; how many of them take ``at_least`` seconds."""
+    start = time.thread_time()
+    for done in range(WARM):
+        call()
+        if done >= 2 and time.thread_time() - start > 1.0:
+            break
+    n = 1
+    while (spent := _spent(call, n)) < at_least:
+        n = max(n * 2, int(n * at_least / spent) if spent > at_least / 50 else 0)
+    return n
+
+
+def _spent(call: Callable[[], object], n: int) -> float:
+    repeat = range(n)
+    start = time.thread_time()
+    for _ in repeat:
+        call()
+    return time.thread_time() - start
+
+
+def opcodes(call: Callable[[], object]) -> int:
+    """How many bytecode instructions of Python a call executes: the same on every machine that has this version of
+    Python and however busy it is, and blind to what functions written in C do."""
+    count = 0
+
+    def each(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        if event == "opcode":
+            count += 1
+        else:
+            frame.f_trace_opcodes = True
+        return each
+
+    call()
+    sys.settrace(each)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def yardstick() -> Callable[[], object]:
+    """Work that stands for the machine: what generated code does most, on fixed data. A figure over the time of this
+    can be compared with one of another day or machine."""
+    containers = [{"name": f"c{n}", "image": f"eu.foo.io/shop/web:{n}", "limits": {"cpu": "500m"}} for n in range(16)]
+    prefixes = ("bar.io/", "ghcr.io/acme/", "eu.foo.io/")
+
+    def run() -> int:
+        held = 0
+        for container in containers:
+            if type(container) is not dict:
+                return held
+            image = container.get("image")
+            if type(image) is str and image.startswith(prefixes) and not image.endswith(":latest"):
+                limits = container.get("limits")
+                if type(limits) is dict and limits.get("cpu") == "500m":
+                    held += 1
+        return held
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +115,9 @@ class ProcessFigures:
     code: int
 
 
-def command(args: Sequence[str], rounds: int = 3) -> ProcessFigures:
-    """Runs a command ``rounds`` times after one warm-up; medians."""
-    runs = [_run_once(args) for _ in range(rounds + 1)][1:]
-    return ProcessFigures(
-        statistics.median(r.wall for r in runs),
-        statistics.median(r.cpu for r in runs),
-        statistics.median(r.memory for r in runs),
-        runs[-1].code,
-    )
+def commands(args: Sequence[str], rounds: int = 3) -> list[ProcessFigures]:
+    """Runs a command ``rounds`` times after one warm-up."""
+    return [_run_once(args) for _ in range(rounds + 1)][1:]
 
 
 def _run_once(args: Sequence[str]) -> ProcessFigures:
@@ -68,53 +129,50 @@ def _run_once(args: Sequence[str]) -> ProcessFigures:
     return ProcessFigures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFigures:
-    """A server under load: answers a second, latency percentiles in ms, resident memory in MB."""
-
-    rate: float
-    p50: float
-    p99: float
-    memory: float
+def pinned(*cores: int) -> list[str]:
+    """Words before a command that keep it on some cores, where the machine has them and ``taskset``."""
+    there = [c for c in cores if c in os.sched_getaffinity(0)]
+    return ["taskset", "-c", ",".join(map(str, there))] if there and shutil.which("taskset") else []
 
 
-def pinned(core: int) -> list[str]:
-    """Words before a command that keep it on one core, where the machine has ``taskset``."""
-    return ["taskset", "-c", str(core)] if Path("/usr/bin/taskset").exists() else []
+def family(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text()
+            except OSError:
+                continue
+            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(folder.name))
+    found = [pid]
+    for one in found:
+        found += children.get(one, ())
+    return found
 
 
-async def load(host: str, port: int, path: str, body: bytes, *, seconds: float, connections: int) -> list[float]:
-    """Sends one request after another on each connection (TLS, keep-alive); the latencies of all answers in seconds."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    head = (
-        f"POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    )
-    request = head.encode() + body
-    times: list[float] = []
-    stop = time.perf_counter() + seconds
-
-    async def one() -> None:
-        reader, writer = await asyncio.open_connection(host, port, ssl=context)
-        while (start := time.perf_counter()) < stop:
-            writer.write(request)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            if not answer.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"the server answered {answer[:80]!r}")
-            length = next(int(h[15:]) for h in answer.lower().split(b"\r\n") if h.startswith(b"content-length:"))
-            await reader.readexactly(length)
-            times.append(time.perf_counter() - start)
-        writer.close()
-
-    await asyncio.gather(*(one() for _ in range(connections)))
-    return times
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process and those it started have used so far, user and system."""
+    ticks = 0
+    for one in family(pid):
+        try:
+            after_name = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += int(after_name[11]) + int(after_name[12])
+    return ticks / TICKS
 
 
 def resident_mb(pid: int) -> float:
+    """Resident memory of one process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def python() -> str:
     return sys.executable
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """A value of a sorted sequence, by the share of those below it."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

@@ -33,6 +33,19 @@ def generated_policies(count: int, seed: int = 20) -> list[Policy]:
     return [_SHAPES[i % len(_SHAPES)](i, rng) for i in range(count)]
 
 
+def policies_of_other_kinds(count: int, seed: int = 21) -> list[Policy]:
+    """``count`` policies that no Pod reaches: the same nine shapes, asked of other kinds."""
+    made = generated_policies(count, seed)
+    for number, policy in enumerate(made):
+        policy["metadata"]["name"] = f"other-{policy['metadata']['name']}"
+        for rule in policy["spec"]["rules"]:
+            rule["match"] = {"any": [{"resources": {"kinds": [_OTHER_KINDS[number % len(_OTHER_KINDS)]]}}]}
+    return made
+
+
+_OTHER_KINDS = ("ConfigMap", "Secret", "Service", "Ingress", "Namespace", "PersistentVolumeClaim", "Role", "Node")
+
+
 def to_text(policies: list[Policy]) -> str:
     return yaml.safe_dump_all(policies, sort_keys=False)
 
