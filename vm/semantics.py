@@ -20,6 +20,12 @@ from vm.values import MISSING, Err, Value, json_equal
 
 METERED: Final = frozenset({"equal", "concat", "to_text", "c_charge", "c_open", "c_close"})
 
+# Reading a member through its enum class costs about 0.1 µs in Python 3.11.
+_PASS: Final = Status.PASS
+_FAIL: Final = Status.FAIL
+_SKIP: Final = Status.SKIP
+_ERROR: Final = Status.ERROR
+
 
 def equal(a: Value, b: Value, meter: Meter) -> bool:
     """Deep JSON equality, without recursion: charges for the nodes it looks at."""
@@ -375,23 +381,23 @@ def o_none() -> Outcome:
 
 
 def o_fail(message: str) -> Outcome:
-    return Outcome(Status.FAIL, message)
+    return Outcome(_FAIL, message)
 
 
 def o_skip(message: str) -> Outcome:
-    return Outcome(Status.SKIP, message)
+    return Outcome(_SKIP, message)
 
 
 def o_error(message: str) -> Outcome:
-    return Outcome(Status.ERROR, message)
+    return Outcome(_ERROR, message)
 
 
 def o_patch(resource: Value, message: str) -> Outcome:
-    return Outcome(Status.PASS, message, resource)
+    return Outcome(_PASS, message, resource)
 
 
 def o_pass_text(message: str) -> Outcome:
-    return Outcome(Status.PASS, message)
+    return Outcome(_PASS, message)
 
 
 def o_status(outcome: Outcome) -> int:

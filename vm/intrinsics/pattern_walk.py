@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from vm.host import Imports, Meter
+from vm.intrinsics.text import go_value
 from vm.intrinsics.wildcard import contains_wildcard
 from vm.intrinsics.wildcard import match as wildcard_match
 from vm.scalar import Predicate, ScalarPattern, compile_matcher
@@ -30,6 +31,7 @@ _ANCHOR: Final = re.compile(r"([+<=X^])?\((.+)\)", re.DOTALL)
 _CONDITIONAL: Final = "conditional anchor mismatch: "
 _GLOBAL: Final = "global anchor mismatch: "
 _SKIPS: Final = ("conditional", "global")
+_EXPANDED: Final = frozenset(("metadata", "labels", "annotations"))
 
 
 @lru_cache(maxsize=4096)
@@ -125,7 +127,7 @@ class Walker:
         plan = _plan(tuple(pattern))
         for key, name in plan.noted:
             self._seen[key] = self._seen.get(key, False) or name in resource
-        if plan.metadata:
+        if "metadata" in plan.entries:
             expanded = expand_in_metadata(pattern, resource)
             if expanded is not pattern:
                 pattern, plan = expanded, _plan(tuple(expanded))
@@ -268,19 +270,18 @@ def expand_in_metadata(pattern: dict[str, Any], resource: dict[str, Any]) -> dic
 
     Kyverno quirk: values that are no text are dropped from a map that an expansion touches.
     """
-    found = _entry(pattern, "metadata")
-    if found is None or type(found[1]) is not dict or type(resource.get("metadata")) is not dict:
+    metadata_key = _plan(tuple(pattern)).entries.get("metadata")
+    if metadata_key is None or type(pattern[metadata_key]) is not dict or type(resource.get("metadata")) is not dict:
         return pattern
-    metadata_key, metadata = found[0], dict(found[1])
-    changed = False
+    metadata, changes = pattern[metadata_key], {}
+    entries = _plan(tuple(metadata)).entries
     for tag in ("labels", "annotations"):
-        entry, actual = _entry(metadata, tag), resource["metadata"].get(tag)
-        if entry is None or type(entry[1]) is not dict or type(actual) is not dict:
+        key, actual = entries.get(tag), resource["metadata"].get(tag)
+        if key is None or type(metadata[key]) is not dict or type(actual) is not dict:
             continue
-        if any(map(contains_wildcard, entry[1])):
-            metadata[entry[0]] = _expand_keys(entry[1], actual)
-            changed = True
-    return {**pattern, metadata_key: metadata} if changed else pattern
+        if _plan(tuple(metadata[key])).wild:
+            changes[key] = _expand_keys(metadata[key], actual)
+    return {**pattern, metadata_key: {**metadata, **changes}} if changes else pattern
 
 
 def _expand_keys(pattern: dict[str, Any], actual: dict[str, Any]) -> dict[str, Any]:
@@ -297,21 +298,16 @@ def _expand_keys(pattern: dict[str, Any], actual: dict[str, Any]) -> dict[str, A
     return expanded
 
 
-def _entry(pattern: dict[str, Any], name: str) -> tuple[str, Any] | None:
-    for key in sorted(pattern):
-        if key == name or ((anchor := parse_anchor(key)) is not None and anchor[1] == name):
-            return key, pattern[key]
-    return None
-
-
 class _Plan:
     """What the keys of a pattern map say by themselves, worked out once for all maps with these keys.
 
     ``anchored`` are the keys of the first phase as (key, modifier, name), in ascending order; ``noted`` those of them
     that count as missing or met; ``plain`` the keys of the second phase as (key, is global anchor, name), ascending.
+    ``entries`` are the first keys, as they stand there, of the names that expansion looks for; ``wild``: some key holds
+    a wildcard.
     """
 
-    __slots__ = ("anchored", "has_globals", "metadata", "noted", "plain")
+    __slots__ = ("anchored", "entries", "has_globals", "noted", "plain", "wild")
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         parsed = [(key, parse_anchor(key)) for key in sorted(keys)]
@@ -324,14 +320,25 @@ class _Plan:
             if a is None or a[0] in ("+", "<")
         )
         self.has_globals = any(is_global for _, is_global, _ in self.plain)
-        self.metadata = any(key == "metadata" or (a is not None and a[1] == "metadata") for key, a in parsed)
+        self.wild = any(map(contains_wildcard, keys))
+        self.entries: dict[str, str] = {}
+        for key, a in parsed:
+            for name in _EXPANDED & {key, a[1] if a is not None else key}:
+                self.entries.setdefault(name, key)
 
     def order(self, pattern: dict[str, Any]) -> Iterable[tuple[str, bool, str]]:
         """The second phase in the order in which it is visited. Global anchors and keys with an anchor somewhere
         below go to the front one by one, which turns their order round. Observable: a nested condition skips the rule
         before a plain sibling can fail it."""
-        if len(self.plain) < 2 or not (self.has_globals or any(has_anchors(pattern[key]) for key, _, _ in self.plain)):
+        if len(self.plain) < 2:
             return self.plain
+        if not self.has_globals:
+            for key, _, _ in self.plain:
+                below = pattern[key]
+                if (type(below) is dict or type(below) is list) and has_anchors(below):
+                    break
+            else:
+                return self.plain
         front: list[tuple[str, bool, str]] = []
         back = []
         for entry in self.plain:
@@ -374,8 +381,6 @@ def _overlay(path: str) -> End:
 
 
 def unequal(resource: Value, pattern: Value, path: str) -> End:
-    from vm.intrinsics.text import go_value
-
     text = f"resource value '{go_value(resource)}' does not match '{go_value(pattern)}' at path {path}"
     return End("mismatch", text, path)
 

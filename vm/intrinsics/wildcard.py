@@ -38,7 +38,7 @@ def _made(pattern: str) -> Callable[[str], bool]:
         return pattern.__eq__
     pieces = pattern.split("*")
     if "?" in pattern:
-        return _glob(pieces)
+        return _glob(pieces) if pattern.strip("*?") else _of_length(pattern.count("?"), more=len(pieces) > 1)
     first, last, inner = pieces[0], pieces[-1], [p for p in pieces[1:-1] if p]
     if not inner:
         if not first and not last:
@@ -53,6 +53,11 @@ def _made(pattern: str) -> Callable[[str], bool]:
         needle = inner[0]
         return lambda text: needle in text
     return _glob(pieces)
+
+
+def _of_length(least: int, *, more: bool) -> Callable[[str], bool]:
+    """Texts of a number of characters, or of ``more``: what is made of ``?`` and ``*`` alone accepts no others."""
+    return (lambda text: len(text) >= least) if more else (lambda text: len(text) == least)
 
 
 def _glob(pieces: list[str]) -> Callable[[str], bool]:
