@@ -118,7 +118,7 @@ async def _run(seconds: float, rng: random.Random) -> int:
     assert compiled.bundle is not None, compiled.report
     live = Live(namespaces={"default": {"metadata": {"name": "default", "labels": {"a": "b"}}}})
     live.swap(Snapshot.of(PolicySet.load(compiled.bundle)))
-    runner = web.AppRunner(build_app(live, Settings(), Metrics()), access_log=None)
+    runner = build_app(live, Settings(), Metrics()).runner()
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

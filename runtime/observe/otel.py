@@ -16,14 +16,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
-
 from runtime.config import Settings
 from runtime.observe.metrics import Family, Metrics
 from runtime.policyset import Run
 
 if TYPE_CHECKING:
+    from aiohttp import web
     from opentelemetry.sdk.metrics.export import Metric as Pushed
     from opentelemetry.sdk.metrics.export import MetricExporter, MetricsData
     from opentelemetry.sdk.resources import Resource
@@ -31,7 +29,9 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
+    from runtime.webhook.admission import Answer
     from runtime.webhook.live import Judged
+    from runtime.webhook.routing import Handler, Place
     from vm.code import Module
 
 log = logging.getLogger("thesmos.otel")
@@ -84,30 +84,28 @@ class Tracing:
         self._provider = provider
         self._tracer = provider.get_tracer("thesmos")
 
-    def middleware(self) -> Middleware:
-        """A span for each HTTP request, which continues the trace of the API server where it has one."""
+    def around(self, handler: Handler) -> Handler:
+        """A span for each request of a handler, which continues the trace of the API server where it has one."""
         from opentelemetry.propagate import extract
         from opentelemetry.trace import SpanKind
 
-        @web.middleware
-        async def traced(request: web.Request, handler: Handler) -> web.StreamResponse:
-            resource = request.match_info.route.resource
-            url = resource.canonical if resource is not None else "unknown"
+        async def traced(http: web.BaseRequest, place: Place) -> Answer:
+            url = place.pattern
             if url in UNTRACED:
-                return await handler(request)
-            attributes = {"http.request.method": request.method, "http.route": url, "url.path": request.path}
+                return await handler(http, place)
+            attributes = {"http.request.method": http.method, "http.route": url, "url.path": http.path}
             with self._tracer.start_as_current_span(
-                f"HTTP {request.method} {url}",
-                context=extract(request.headers),
+                f"HTTP {http.method} {url}",
+                context=extract(http.headers),
                 kind=SpanKind.SERVER,
                 attributes=attributes,
             ) as span:
                 opened = _Open(self._tracer) if span.is_recording() else None
                 token = _open.set(opened)
                 try:
-                    response = await handler(request)
-                    span.set_attribute("http.response.status_code", response.status)
-                    return response
+                    answer = await handler(http, place)
+                    span.set_attribute("http.response.status_code", answer.status)
+                    return answer
                 finally:
                     _open.reset(token)
                     if opened is not None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from runtime.observe.metrics import Metrics
     from runtime.policyset import PolicySet
     from runtime.webhook.live import Live
+    from runtime.webhook.routing import Routes
     from runtime.webhook.tls import Serving
 
 log = logging.getLogger("thesmos.serve")
@@ -431,15 +432,16 @@ def write_ca(path: Path | None, serving: Serving) -> None:
 
 @contextlib.asynccontextmanager
 async def serve(
-    live: Live, settings: Settings, metrics: Metrics, serving: Serving, app: web.Application | None = None
+    live: Live, settings: Settings, metrics: Metrics, serving: Serving, app: Routes | None = None
 ) -> AsyncIterator[Server]:
     """The webhook over TLS while the block runs. Requests in flight are finished before it ends.
 
-    ``app`` replaces the plain application (a cluster adds routes). Raises :class:`ServeProblem`.
+    ``app`` replaces the plain routes (a cluster adds some). Raises :class:`ServeProblem`.
     """
     from aiohttp import web
 
     from runtime.webhook.app import add_service_routes, build_app
+    from runtime.webhook.routing import Routes
     from runtime.webhook.tls import CertificateProblem, server_context
 
     try:
@@ -452,7 +454,7 @@ async def serve(
         site = web.TCPSite(runner, settings.host, settings.port, ssl_context=context, backlog=1024, reuse_port=reuse)
         await _listen(site, settings.host, settings.port)
         if settings.metrics_port is not None and settings.otel_config != "grpc":
-            plain = web.Application()
+            plain = Routes(body_limit=settings.body_limit)
             add_service_routes(plain, live, metrics)
             plain_site = web.TCPSite(await _start(plain, stack), settings.host, settings.metrics_port)
             await _listen(plain_site, settings.host, settings.metrics_port)
@@ -461,10 +463,8 @@ async def serve(
         yield Server(port, context)
 
 
-async def _start(app: web.Application, stack: contextlib.AsyncExitStack) -> web.AppRunner:
-    from aiohttp import web
-
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=float(MAXIMUM_TIMEOUT), keepalive_timeout=120.0)
+async def _start(routes: Routes, stack: contextlib.AsyncExitStack) -> web.ServerRunner:
+    runner = routes.runner(shutdown_timeout=float(MAXIMUM_TIMEOUT))
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     return runner

@@ -1,4 +1,4 @@
-"""Runs the aiohttp application in a thread of the test process, and asks it with the standard library's client."""
+"""Runs the routes of the webhook in a thread of the test process, and asks it with the standard library's client."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from runtime.observe.metrics import Metrics
 from runtime.policyset import PolicySet
 from runtime.webhook.app import build_app
 from runtime.webhook.live import Live, Snapshot
+from runtime.webhook.routing import Routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +72,13 @@ class Client:
 
 
 @contextmanager
-def running(make_app: Callable[[], web.Application]) -> Iterator[Client]:
-    """The application on a free port while the block runs."""
+def running(make_app: Callable[[], Routes]) -> Iterator[Client]:
+    """The routes on a free port while the block runs."""
     loop = asyncio.new_event_loop()
-    started: list[tuple[web.AppRunner, int]] = []
+    started: list[tuple[web.ServerRunner, int]] = []
 
     async def start() -> None:
-        runner = web.AppRunner(make_app(), access_log=None)
+        runner = make_app().runner()
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         started.append((runner, runner.addresses[0][1]))
