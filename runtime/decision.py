@@ -37,7 +37,13 @@ def decide(responses: EngineResponse | Iterable[EngineResponse], *, force_ignore
 
     ``force_ignore`` is ``--forceFailurePolicyIgnore``: errors no longer block, violations still do.
     """
-    given = (responses,) if isinstance(responses, EngineResponse) else tuple(responses)
+    if isinstance(responses, EngineResponse):
+        if not responses.results:
+            # Most requests: nothing was found, and the same rules held the last time.
+            return _clean(responses.passed)
+        given: tuple[EngineResponse, ...] = (responses,)
+    else:
+        given = tuple(responses)
     synchronous = [
         result
         for response in given
@@ -100,11 +106,6 @@ def audit_annotations(responses: Iterable[EngineResponse], *, allowed: bool) -> 
     """
     given = tuple(responses)
     annotations = {"decision": "allow" if allowed else "deny"}
-    if len(given) == 1 and not given[0].results:
-        # Most requests: nothing was found, and the same rules held the last time.
-        if given[0].passed:
-            annotations["policies"] = _policies_of(given[0].passed)
-        return annotations
     policies: dict[str, None] = {}
     found: dict[str, list[str]] = {}
     for response in given:
@@ -125,25 +126,41 @@ def audit_annotations(responses: Iterable[EngineResponse], *, allowed: bool) -> 
     return annotations
 
 
-_known_policies: dict[tuple[int, ...], tuple[tuple[RulePlan, ...], str]] = {}
-"""Texts of policies by the ids of rules, which are kept beside them so that an id stays that of its rule:
-:func:`forget_policies` lets go of them."""
+_NOTHING: Final = Decision(True, audit_annotations={"decision": "allow"})
+
+_known_rules: dict[tuple[int, ...], tuple[RulePlan, ...]] = {}
+_known_decisions: dict[int, tuple[tuple[RulePlan, ...], Decision]] = {}
+"""The decision on requests of which nothing was found, by the id of the tuple of rules that held. Ids are those of what
+is kept beside them, so that they stay theirs: :func:`forget_policies` lets go of all."""
 MOST_KNOWN: Final = 256
 
 
 def forget_policies() -> None:
     """Other policies are in force: nothing of those before is kept."""
-    _known_policies.clear()
+    _known_rules.clear()
+    _known_decisions.clear()
 
 
-def _policies_of(passed: tuple[RulePlan, ...]) -> str:
+def same_rules(passed: tuple[RulePlan, ...]) -> tuple[RulePlan, ...]:
+    """One tuple for all that hold the same rules, so that its id stands for them."""
+    known = _known_decisions.get(id(passed))
+    if known is not None:
+        return passed
+    # The engine has answered with another tuple: fused code gives the same one every time, rules one by one do not.
     key = tuple(map(id, passed))
-    known = _known_policies.get(key)
-    if known is None:
-        if len(_known_policies) >= MOST_KNOWN:
-            _known_policies.clear()
-        known = _known_policies[key] = (passed, _listed(dict.fromkeys(plan.policy.key for plan in passed)))
-    return known[1]
+    found = _known_rules.get(key)
+    if found is None:
+        if len(_known_rules) >= MOST_KNOWN:
+            forget_policies()
+        found = _known_rules[key] = passed
+        policies = _listed(dict.fromkeys(plan.policy.key for plan in passed))
+        decision = Decision(True, audit_annotations={"decision": "allow", "policies": policies})
+        _known_decisions[id(passed)] = (passed, decision)
+    return found
+
+
+def _clean(passed: tuple[RulePlan, ...]) -> Decision:
+    return _known_decisions[id(same_rules(passed))][1] if passed else _NOTHING
 
 
 def _listed(names: Iterable[str]) -> str:

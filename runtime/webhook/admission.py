@@ -42,7 +42,7 @@ class Verdict(Protocol):
     def audit_annotations(self) -> Mapping[str, str]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, though nobody changes it: that would take 0.8 µs more for each request
 class Answer:
     """An HTTP answer, and what of the request the metrics name (empty texts when it could not be read)."""
 

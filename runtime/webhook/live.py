@@ -40,7 +40,7 @@ def slim_namespace(namespace: Mapping[str, Any]) -> dict[str, Any]:
     return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, though nobody changes it: that would take 0.5 µs more for each request
 class Judged:
     """A request of the validating webhook with what became of it: the response of the engine of ``scope``, and the
     decision. ``deadline`` is a reading of ``time.monotonic``."""

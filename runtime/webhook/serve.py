@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -367,6 +368,7 @@ async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int
     live.swap(Snapshot.of(policies, registry=settings.registry))
     serving = offline_certificate(settings)
     write_ca(ca_out, serving)
+    keep_loaded()
     async with (
         collectors(settings, metrics) as tracing,
         serve(live, settings, metrics, serving, build_app(live, settings, metrics, tracing=tracing)) as server,
@@ -376,6 +378,14 @@ async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int
         await asyncio.to_thread(import_module, "compiler.dynamic")
         await stop.wait()
     return 0
+
+
+def keep_loaded() -> None:
+    """Takes what is loaded by now out of what the garbage collector looks at: it would go through all policies again
+    and again, for tens of milliseconds. Requests leave next to no cycles behind, so that it may look less often, too."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
