@@ -120,7 +120,8 @@ class Settings:
     ``protect_managed`` refuses what others do to objects that Thesmos manages. Without ``auto_update_webhooks``
     webhooks for everything are installed once and left alone; ``exclude_bootstrap`` keeps webhooks that fail closed
     away from what a node needs to join. ``drain_seconds`` is how long requests are still taken after SIGTERM (None: by
-    where it runs), ``reuse_port`` lets processes share a port. ``leader_retry`` is the time between looks at the
+    where it runs), ``reuse_port`` lets processes share a port, and
+    ``workers`` is how many this one starts to do so. ``leader_retry`` is the time between looks at the
     Leases. ``ca_secret`` and ``tls_secret`` name the Secrets of the certificates (empty: by the Service); without
     ``own_certificates`` others fill them. ``key_algorithm`` is RSA, ECDSA or Ed25519; ``renew_before`` in seconds.
     Without ``exceptions_count`` no exception frees from a policy. ``generate_native`` makes
@@ -192,6 +193,7 @@ class Settings:
     exclude_bootstrap: bool = False
     drain_seconds: float | None = None
     reuse_port: bool = False
+    workers: int = 1
     leader_retry: float = 2.0
     ca_secret: str = ""
     tls_secret: str = ""

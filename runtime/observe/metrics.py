@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from copy import copy
 from operator import add
 from typing import Final
 
+import orjson
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.core import Metric as Served
@@ -74,6 +75,8 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self.before_reading: list[Callable[[], None]] = []
         """Called before values are read: those who gather on their own bring in what they have."""
+        self.others: Callable[[], Awaitable[list[bytes]]] | None = None
+        """Answers with numbers of other processes (:meth:`packed`), which :meth:`exposition_aside` adds to its own."""
         self._config = config or MetricsConfig()
         self._began = time.monotonic()
         self._families = {metric.name: Family(metric, self._config) for metric in METRICS}
@@ -178,9 +181,16 @@ class Metrics(Collector):
         """As :meth:`exposition`, without holding up requests: 100,000 lines take seconds to write."""
         families = self.families()
         self._refresh()
+        if self.others is not None:
+            for packed in await self.others():
+                _add(families, packed)
         if sum(len(family.values) * (len(family.bounds) + 3) for family in families) <= FEW:
             return _text(families)
         return await asyncio.to_thread(_text, families)
+
+    def packed(self) -> bytes:
+        """The numbers of this process for another one, which has the same settings."""
+        return orjson.dumps({family.metric.name: list(family.values.items()) for family in self.families()})
 
     def _refresh(self) -> None:
         refresh = self._config.refresh
@@ -211,6 +221,24 @@ class Metrics(Collector):
     def _bring_in(self) -> None:
         for bring in self.before_reading:
             bring()
+
+
+def _add(families: list[Family], packed: bytes) -> None:
+    """Adds the numbers of another process. Gauges tell of what all have loaded: the highest stands."""
+    try:
+        values: dict[str, list[tuple[list[str], float | list[float]]]] = orjson.loads(packed)
+    except orjson.JSONDecodeError:
+        return  # it ended while it told them
+    for family in families:
+        for labels, other in values.get(family.metric.name, ()):
+            key = tuple(labels)
+            own = family.values.get(key)
+            if own is None:
+                family.values[key] = other
+            elif isinstance(own, list) and isinstance(other, list):
+                family.values[key] = list(map(add, own, other))
+            elif not isinstance(own, list) and not isinstance(other, list):
+                family.values[key] = max(own, other) if family.metric.kind == "gauge" else own + other
 
 
 class _Taken(Collector):

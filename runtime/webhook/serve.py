@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.webhook.live import Live
     from runtime.webhook.routing import Routes
     from runtime.webhook.tls import Serving
+    from runtime.webhook.workers import Sibling
 
 log = logging.getLogger("thesmos.serve")
 
@@ -84,6 +85,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     net.add_argument(
         "--metrics-port", "--metricsPort", dest="metrics_port", type=_port, help="serve /metrics without TLS here too"
     )
+    net.add_argument(
+        "--workers", type=_count, default=1, metavar="N",
+        help="processes that answer, with --bundle or --policies: one for each core (1)",
+    )  # fmt: skip
     net.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate; made on the spot when not given")
     net.add_argument("--tls-key", type=Path, metavar="FILE", help="its key")
     net.add_argument("--ca-out", type=Path, metavar="FILE", help="write the CA that callers must trust to this file")
@@ -224,6 +229,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         names=operationflags.names_of(args),
         host=args.host,
         port=args.port,
+        workers=args.workers,
         metrics_port=args.metrics_port,
         tier=args.tier,
         timeout=args.timeout,
@@ -270,6 +276,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
     offline = bool(settings.bundles or settings.policies)
     if offline and settings.clustered:
         raise ServeProblem("--bundle and --policies are for serving without a cluster, leave out --kubeconfig")
+    if settings.workers > 1 and not offline:
+        raise ServeProblem("--workers is for serving without a cluster: in one there are replicas")
     if settings.bundle_sources:
         _check_sources(settings, unsigned=args.unsigned_bundles)
     if settings.in_cluster and settings.kubeconfig is not None:
@@ -332,6 +340,8 @@ def run(args: argparse.Namespace) -> int:
         set_up_logs(settings.log_format, settings.verbosity, settings.log_times)
         for line in operationflags.told(args):
             log.info(line)
+        if settings.workers > 1:
+            return _run_workers(settings, args.key, args.ca_out)
         return run_loop(_main(settings, args.key, args.ca_out))
     except ServeProblem as problem:
         print(f"thesmos serve: {problem}", file=sys.stderr)
@@ -349,49 +359,94 @@ def run_loop(main: Any) -> int:
         return int(runner.run(main))
 
 
-async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int:
+def _until_told() -> asyncio.Event:
+    """What is set by SIGTERM and SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _main(settings: Settings, keys: list[str], ca_out: Path | None) -> int:
+    stop = _until_told()
     if settings.clustered:
         from runtime.controllers.cluster import run_in_cluster
 
         return await run_in_cluster(settings, stop, ca_out)
+    policies = load_policies(settings, keys)
+    serving = offline_certificate(settings)
+    write_ca(ca_out, serving)
+    keep_loaded()
+    return await _answer(policies, settings, serving, stop)
+
+
+async def _answer(
+    policies: PolicySet, settings: Settings, serving: Serving, stop: asyncio.Event, sibling: Sibling | None = None
+) -> int:
     from runtime.observe.metrics import Metrics
     from runtime.observe.otel import collectors
     from runtime.webhook.app import build_app
     from runtime.webhook.live import Live, Snapshot
 
-    policies = load_policies(settings, keys)
     live, metrics = Live(), Metrics()
     live.swap(Snapshot.of(policies, registry=settings.registry))
-    serving = offline_certificate(settings)
-    write_ca(ca_out, serving)
-    keep_loaded()
     async with (
         collectors(settings, metrics) as tracing,
+        contextlib.nullcontext() if sibling is None else sibling.telling(metrics),
         serve(live, settings, metrics, serving, build_app(live, settings, metrics, tracing=tracing)) as server,
     ):
-        print(f"serving {len(policies.policies)} policies on https://{settings.host}:{server.port}", flush=True)
+        if sibling is None or sibling.number == 0:
+            print(f"serving {len(policies.policies)} policies on https://{settings.host}:{server.port}", flush=True)
         # Texts formed at request time need the compiler: its import must not be part of somebody's request.
         await asyncio.to_thread(import_module, "compiler.dynamic")
         await stop.wait()
     return 0
 
 
+def _run_workers(settings: Settings, keys: Sequence[str], ca_out: Path | None) -> int:
+    from runtime.webhook.workers import CANNOT_START, reserve_port, run_workers
+
+    # Before a thread runs: code that threads generate would be a worker's own, and their locks would be lost to it.
+    policies = load_policies(settings, keys, at_once=False)
+    serving = offline_certificate(settings)
+    write_ca(ca_out, serving)
+    try:
+        held = reserve_port(settings.host, settings.port)
+    except OSError as error:
+        raise _no_port(settings.host, settings.port, error) from None
+    settings = replace(settings, port=held.getsockname()[1], reuse_port=True)
+    keep_loaded()
+
+    async def worker(sibling: Sibling) -> int:
+        stop = _until_told()
+        asyncio.get_running_loop().add_reader(sibling.parent, stop.set)
+        return await _answer(policies, settings, serving, stop, sibling)
+
+    def work(sibling: Sibling) -> int:
+        try:
+            return run_loop(worker(sibling))
+        except ServeProblem as problem:
+            print(f"thesmos serve: {problem}", file=sys.stderr, flush=True)
+            return CANNOT_START
+
+    with held:
+        return run_workers(settings.workers, work)
+
+
 def keep_loaded() -> None:
     """Takes what is loaded by now out of what the garbage collector looks at: it would go through all policies again
-    and again, for tens of milliseconds. Requests leave next to no cycles behind, so that it may look less often, too."""
+    and again, for tens of milliseconds. Requests leave next to no cycles behind: it may look less often, too."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
 
-def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
+def load_policies(settings: Settings, keys: Sequence[str] = (), *, at_once: bool = True) -> PolicySet:
     """The policy set of bundles and policy files; warnings of the compiler go to standard error.
 
-    ``keys`` are files of public keys, one of which must have signed each bundle. Raises :class:`ServeProblem`.
+    ``keys`` are files of public keys, one of which must have signed each bundle. ``at_once``: the exact VM answers
+    while code is generated in the background. Raises :class:`ServeProblem`.
     """
     from runtime.bundles import BundleProblem, load_files, make_imports, read_file
     from runtime.cli.keys import load_trust
@@ -401,7 +456,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
 
     tier: Any = settings.tier
     try:
-        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=True)
+        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=at_once)
         if not settings.policies:
             return from_bundles
         compiled = compile_files(settings.policies, cel_strict=settings.cel_strict, quirks=settings.quirks)
@@ -411,7 +466,7 @@ def load_policies(settings: Settings, keys: Sequence[str] = ()) -> PolicySet:
         # One set of all: an exception of one file frees from the policies of another.
         given = [read_file(path) for path in settings.bundles]
         made = [c.bundle for c in compiled if c.bundle is not None]
-        return PolicySet.load([*given, *made], tier=tier, imports=make_imports(), at_once=True)
+        return PolicySet.load([*given, *made], tier=tier, imports=make_imports(), at_once=at_once)
     except (BundleProblem, CompileProblem, Problem) as problem:
         raise ServeProblem(str(problem)) from None
 
@@ -466,7 +521,8 @@ async def serve(
         if settings.metrics_port is not None and settings.otel_config != "grpc":
             plain = Routes(body_limit=settings.body_limit)
             add_service_routes(plain, live, metrics)
-            plain_site = web.TCPSite(await _start(plain, stack), settings.host, settings.metrics_port)
+            plain_runner = await _start(plain, stack)
+            plain_site = web.TCPSite(plain_runner, settings.host, settings.metrics_port, reuse_port=reuse)
             await _listen(plain_site, settings.host, settings.metrics_port)
         port: int = runner.addresses[0][1]
         log.info("listening on https://%s:%d", settings.host, port)
@@ -484,8 +540,12 @@ async def _listen(site: web.TCPSite, host: str, port: int) -> None:
     try:
         await site.start()
     except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        raise ServeProblem(f"cannot listen on {host}:{port}: {reason}") from None
+        raise _no_port(host, port, error) from None
+
+
+def _no_port(host: str, port: int, error: OSError) -> ServeProblem:
+    reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+    return ServeProblem(f"cannot listen on {host}:{port}: {reason}")
 
 
 def _port(text: str) -> int:
