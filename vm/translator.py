@@ -4,7 +4,8 @@ A symbolic stack keeps pure operands as expressions; what has an effect, makes a
 statement, in its order. ``if`` and the loops become ``if`` and ``for``; only functions that may suspend are
 generators. The source holds no text of a policy: names are ``l{n}`` (locals), ``t{n}`` (temporaries), ``k{n}``
 (constants), ``r{n}`` (paths), ``p{n}`` and ``q{n}`` (predicates) and ``v{n}_{n}`` (what they compare with), ``i{n}``
-(intrinsics), ``h{n}`` (host calls), ``f{n}`` (functions) and ``s_…`` (semantics), bound in the globals."""
+(intrinsics), ``w{n}_{n}`` (what calls of them look into), ``h{n}`` (host calls), ``f{n}`` (functions) and ``s_…``
+(semantics), bound in the globals."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from vm import cel_code
+from vm.catalogue import Intrinsic
 from vm.fuel import CHUNK, LONG, SIZED, measure, pairs, settle
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
@@ -55,6 +58,7 @@ GLOBALS: Final[dict[str, Any]] = {
     "measure": measure,
     "settle": settle,
     "pairs": pairs,
+    **cel_code.GLOBALS,
     **{f"s_{name}": body for name, body in SEMANTICS.items()},
 }
 
@@ -98,6 +102,8 @@ class Translator:
         self.stack: list[_Expr] = []
         self.calls: list[int] = []
         self.slots: dict[int, _Expr] = {}
+        self.bare: set[str] = set()
+        """Temporaries that hold what is in an optional value, in place of it."""
         self.maps: frozenset[str] = frozenset()
         """Locals that are maps here, whatever way led here: their fields are read without asking again."""
 
@@ -504,12 +510,59 @@ class Translator:
         body, metered = body_of(entry, self.m.lent)
         callee = self.bind(f"i{number}", body)
         operands = self.take(len(entry.params))
+        if operands and operands[0].text in self.bare and entry.name not in cel_code.STEPS:
+            self.line(f"{name} = {cel_code.of_bare(entry.name, *(x.text for x in operands))}")
+            return
         measured = self.fn.measured.get(i, ())
+        if cel_code.has_ways(entry.name) and not measured:
+            self.by_ways(entry, name, callee, metered, [self.atom(x) for x in operands])
+            return
+        if entry.name in cel_code.STEPS and not measured and type(self.names.get(operands[1].text)) is str:
+            cel_code.optional_step(self, i, name, callee, self.atom(operands[0]).text, operands[1].text)
+            return
+        self.ordinary(entry, name, callee, metered, operands, measured)
+
+    def by_ways(self, entry: Intrinsic, name: str, callee: str, metered: bool, operands: list[_Expr]) -> None:
+        """A call with its ways before it; tests one after the other, the call for what passes none."""
+        known = [cel_code.Operand(x.text, self.value_of(x)) for x in operands]
+        ways = cel_code.ways(entry.name, entry.cost, known, lambda v: self.bind(f"w{self.fn.number}_{self.at}", v))
+        for n, way in enumerate(ways):
+            self.line(f"{'elif' if n else 'if'} {way.guard}:")
+            self.indent += 1
+            for text in (*way.fuel, f"{name} = {way.value}", *((f"meter.cost += {way.cost}",) if way.cost else ())):
+                self.line(text)
+            self.indent -= 1
+        if ways:
+            self.line("else:")
+        self.indent += bool(ways)
+        self.ordinary(entry, name, callee, metered, operands, ())
+        self.indent -= bool(ways)
+
+    def value_of(self, x: _Expr) -> Any:
+        """The value of a constant, MISSING for what is none."""
+        if x.text in _LITERALS:
+            return _LITERALS[x.text]
+        return self.names[x.text] if x.text[0] == "k" else MISSING
+
+    def ordinary(
+        self,
+        entry: Intrinsic,
+        name: str,
+        callee: str,
+        metered: bool,
+        operands: list[_Expr],
+        measured: tuple[int, ...],
+    ) -> None:
         if entry.sized or measured:
             operands = [self.atom(x) if n in entry.sized or n in measured else x for n, x in enumerate(operands)]
             # As vm.fuel.charge_operands does, written out: most operands are short.
             for n in entry.sized:
                 x = operands[n].text
+                value = self.value_of(operands[n])
+                if value is not MISSING:
+                    if type(value) in LONG and len(value) > _FREE:
+                        self.line(f"meter.charge({len(value) >> CHUNK})")
+                    continue
                 self.line(f"if type({x}) in LONG and len({x}) > {_FREE}: meter.charge(len({x}) >> {CHUNK})")
             for n in measured:
                 self.line(f"measure({operands[n].text}, meter)")

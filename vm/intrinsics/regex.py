@@ -14,6 +14,8 @@ from vm.intrinsics.text import go_float
 from vm.values import Err, Value
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\{([A-Za-z0-9_]+)\}|([A-Za-z0-9_]+))", re.ASCII)
+LONGEST_KEPT: Final = 1024
+"""Characters of an expression up to which it is kept compiled."""
 _MAX_OUTPUT: Final = 4 * 1024 * 1024
 
 
@@ -27,7 +29,15 @@ def _options() -> Any:
 def compiled(pattern: str) -> Any:
     """The compiled expression, or the words of what is wrong with it. Long ones are not kept: they may come from the
     objects of strangers."""
-    return _short(pattern) if len(pattern) <= 1024 else _short.__wrapped__(pattern)
+    return _short(pattern) if len(pattern) <= LONGEST_KEPT else _short.__wrapped__(pattern)
+
+
+def uncaptured(pattern: str) -> tuple[Callable[[Any, bytes, int, int], Any], Any]:
+    """How the library itself searches bytes for an expression that compiles, and its word for anywhere; the spans
+    that it answers are of the whole match alone, ``(-1, -1)`` for none."""
+    options = _options()
+    options.never_capture = True
+    return re2.compile(pattern, options)._regexp.Match, re2._Anchor.UNANCHORED
 
 
 @lru_cache(maxsize=256)
