@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from runtime.decision import same_rules
 from runtime.engine import ERROR, FAIL, PASS, SKIP, EngineResponse, RuleResult
 from runtime.observe.logs import fields
 from runtime.observe.metrics import Metrics
@@ -52,10 +53,15 @@ class Decisions:
         self._payload = payload
         self._patches = patches
         self._passed = PassedRules(metrics, ADMISSION)
+        self._seconds: dict[str, list[float]] = {"validate": [], "mutate": [], "background": []}
+        self._metrics.before_reading.append(self._count_seconds)
 
     def __call__(self, judged: Judged, seconds: float) -> None:
         response = judged.response
-        self._metrics.observe("kyverno_policy_evaluate_duration_seconds", seconds, response.what)
+        noted = self._seconds[response.what]
+        noted.append(seconds)
+        if len(noted) >= GATHERED:
+            self._count_seconds()
         rules = len(response.results) + len(response.passed)
         share = seconds / rules if rules else 0.0
         for result in response.results:
@@ -70,6 +76,13 @@ class Decisions:
             log.info("patches", extra=_with(_about(judged.request), patches=judged.decision.patch))
         if self._events is not None:
             self._events.judged(judged)
+
+    def _count_seconds(self) -> None:
+        name = "kyverno_policy_evaluate_duration_seconds"
+        for what, seconds in self._seconds.items():
+            if seconds:
+                self._metrics.add(name, self._metrics.bucketed(name, seconds), what)
+                seconds.clear()
 
 
 class PassedRules:
@@ -86,7 +99,8 @@ class PassedRules:
     def gather(self, request: Request, passed: tuple[RulePlan, ...], share: float) -> None:
         """Takes note of one request. Not by its response: that holds the objects, which may be 3 MiB each. The rules
         are kept beside their ids, so that an id stays that of its rule."""
-        key = (request.kind, request.namespace, request.operation, *map(id, passed))
+        passed = same_rules(passed)
+        key = (request.kind, request.namespace, request.operation, id(passed))
         known = self._passed.get(key)
         if known is None:
             if self._passed and self._gathered_rules + len(passed) > GATHERED_RULES:
@@ -181,13 +195,20 @@ def tell(judged: Judged) -> None:
         log.debug("admission request allowed", extra=_with(about, policies=policies, verdict="allow"))
 
 
-def tell_of_scan(resource: Mapping[str, Any], results: Iterable[RuleResult]) -> None:
+def tell_of_scan(resource: Mapping[str, Any], results: Iterable[RuleResult], passed: Iterable[RulePlan] = ()) -> None:
     """One line for each policy that an object of the cluster breaks; at ``--v=4`` also for those that it keeps."""
-    metadata = resource.get("metadata") or {}
-    about = {"kind": resource.get("kind"), "namespace": metadata.get("namespace"), "name": metadata.get("name")}
+    debug = log.isEnabledFor(logging.DEBUG)
     verdicts: dict[tuple[str, str], list[str]] = {}
     for result in results:
-        verdicts.setdefault((result.policy_key, result.status), []).append(result.rule)
+        if debug or result.status in (FAIL, ERROR):
+            verdicts.setdefault((result.policy_key, result.status), []).append(result.rule)
+    if debug:
+        for plan in passed:
+            verdicts.setdefault((plan.policy.key, PASS), []).append(plan.name)
+    if not verdicts:
+        return
+    metadata = resource.get("metadata") or {}
+    about = {"kind": resource.get("kind"), "namespace": metadata.get("namespace"), "name": metadata.get("name")}
     for (policy, verdict), rules in verdicts.items():
         bad = verdict in (FAIL, ERROR)
         log.log(

@@ -11,6 +11,7 @@ import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import orjson
@@ -130,6 +131,7 @@ def respond(uid: str, verdict: Verdict) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
 
 
+@lru_cache(64)
 def timeout_seconds(query: str | None) -> float | None:
     """Seconds of the ``timeout`` query parameter that the API server adds (``10s``); None when it is no duration."""
     if query is None:

@@ -29,7 +29,7 @@ MOST_KNOWN: Final = 1024
 """Paths kept; callers choose them."""
 UNKNOWN: Final = "unknown"
 
-_STARTS: Final = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\nContent-Type: ".encode() for s in HTTPStatus}
+_STARTS: Final = {s.value: f"HTTP/1.1 {s.value} {s.phrase}\r\nContent-Type: " for s in HTTPStatus}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Written(web.StreamResponse):
             raise ConnectionResetError("the client is gone")
         answer = self._answer
         head = (
-            f"{answer.content_type}\r\nContent-Length: {len(answer.body)}\r\nDate: {rfc822_formatted_time()}\r\n"
-            f"{'' if self._keep_alive else _CLOSE}\r\n"
+            f"{_STARTS[answer.status]}{answer.content_type}\r\nContent-Length: {len(answer.body)}\r\n"
+            f"Date: {rfc822_formatted_time()}\r\n{'' if self._keep_alive else _CLOSE}\r\n"
         )
-        transport.write(_STARTS[answer.status] + head.encode("latin-1") + answer.body)
+        transport.write(head.encode("ascii") + answer.body)
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Nothing is left to write."""
