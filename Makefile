@@ -13,9 +13,13 @@ FUZZ_IN_TEST ?= 60
 WORKERS ?= auto
 SUITES ?=
 PLANES ?= 4
+PARTS ?=
+COMMA := ,
+EMPTY :=
+SPACE := $(EMPTY) $(EMPTY)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run serve test lint format fuzz bench cluster-up cluster-down chainsaw kinds clean
+.PHONY: help setup run serve test lint format fuzz bench bench-check profile cluster-up cluster-down chainsaw kinds clean
 
 help:
 	@echo 'make run              compile the samples, start the webhook, ask it, print the answers'
@@ -23,7 +27,9 @@ help:
 	@echo 'make test             every test (cluster tests need Go or KUBEBUILDER_ASSETS, else they skip)'
 	@echo 'make lint             ruff, mypy, import-linter'
 	@echo 'make fuzz SECONDS=60  every fuzz target, the seconds shared out'
-	@echo 'make bench            the figures of speed, size and memory'
+	@echo 'make bench            the figures of speed, size and memory (PARTS="engine webhook", see bench/README.md)'
+	@echo 'make bench-check      fails where the engine is clearly slower than the stored run'
+	@echo 'make profile          a flame graph of admissions (needs the extra bench)'
 	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
 	@echo 'make chainsaw         the public cluster suites (SUITES="validate mutate", PLANES=4)'
 	@echo 'make kinds            remake the table of the Kubernetes kinds from the test API server'
@@ -63,8 +69,16 @@ format: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m fuzz.run $(SECONDS) --seed $(SEED)
 
+# PARTS="engine webhook": these alone; the others keep the figures of the run before.
 bench: $(STAMP)
-	$(BIN)/python -m bench.run
+	$(BIN)/python -m bench.run --plots $(if $(PARTS),--only $(subst $(SPACE),$(COMMA),$(strip $(PARTS))))
+
+# Fails where counts or ratios are clearly worse than in bench/stored.json.
+bench-check: $(STAMP)
+	$(BIN)/python -m bench.check
+
+profile: $(STAMP)
+	$(BIN)/python -m bench.flame
 
 cluster-up: $(STAMP)
 	@$(BIN)/python -m tests.cluster.up

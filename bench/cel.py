@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from rich.console import Console
-from rich.table import Table
-
 from bench import measure
 from bench.cel_corpus import Expression, Json, conformance_folder, corpus, pair
+from bench.figures import Figure, figure
 from compiler.frontends.cel.declarations import KUBERNETES_LIBRARIES
 from compiler.frontends.cel.env import Env
 from compiler.frontends.cel.program import CelProgram, compile_program
@@ -140,18 +138,19 @@ def summary(timed: list[Timed]) -> dict[str, float]:
     return found
 
 
-def show(console: Console, timed: list[Timed]) -> None:
-    """A table of all cases, then the summary."""
-    table = Table(title="CEL corpus: ns an evaluation, and its ratio to cel-go")
-    for column in ("policy", "is", "tier 1", "tier 2", "cel-go", "t1 ratio", "t2 ratio"):
-        table.add_column(column, justify="left" if column in ("policy", "is") else "right")
-    for t in timed:
-        ratios = [f"{x / t.cel_go:.2f}" if t.cel_go else "-" for x in (t.tier1, t.tier2)]
-        name = Path(t.policy).stem
-        table.add_row(name, str(t.value).lower(), f"{t.tier1:,.0f}", f"{t.tier2:,.0f}", f"{t.cel_go:,.0f}", *ratios)
-    console.print(table)
+def measured(scratch: Path) -> Iterator[Figure]:
+    """Part ``cel``: the ratios to cel-go, of each case and over all; nothing without the conformance data."""
+    timed = measure_corpus(scratch)
+    if not timed:
+        print("no conformance data: set THESMOS_CONFORMANCE to its folder to time the CEL corpus")
+        return
     found = summary(timed)
-    for tier in ("tier1", "tier2"):
+    for tier, target in (("tier1", None), ("tier2", 0.5)):
         if f"{tier}_mean" in found:
-            mean, worst = found[f"{tier}_mean"], found[f"{tier}_worst"]
-            console.print(f"{tier}: geometric mean {mean:.2f} × cel-go, worst {worst:.2f}, {len(timed)} cases")
+            name = f"cel/{tier[:-1]} {tier[-1]}"
+            mean, worst = [found[f"{tier}_mean"]], [found[f"{tier}_worst"]]
+            yield figure(f"{name} over cel-go, geometric mean", "ratio", mean, comparable="ratio", target=target)
+            yield figure(f"{name} over cel-go, worst", "ratio", worst, target=None if target is None else 2.0)
+    for case in timed:
+        name = f"cel/{Path(case.policy).stem} is {str(case.value).lower()}"
+        yield figure(f"{name}, tier 2", "ns", [case.tier2], yardstick=[case.cel_go] if case.cel_go else ())

@@ -154,5 +154,7 @@ def _row(f: Figure) -> str:
 def number(value: float) -> str:
     """Three digits that say something."""
     size = abs(value)
-    show: Callable[[float], str] = "{:,.0f}".format if size >= 100 else "{:.1f}".format if size >= 10 else "{:.2f}".format
+    show: Callable[[float], str] = (
+        "{:,.0f}".format if size >= 100 else "{:.1f}".format if size >= 10 else "{:.2f}".format
+    )
     return show(value)

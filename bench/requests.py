@@ -1,5 +1,4 @@
-"""The objects that are asked about: the reference Pods, one that breaks one rule, and many that differ from each other.
-"""
+"""The objects that are asked about: the reference Pods, one that breaks one rule, and many that all differ."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``make bench``: measures part by part and writes ``build/bench.json`` and, as a table, ``build/bench.md``.
 
-Parts: ``engine`` (one admission by the engine alone), ``cel`` (the CEL corpus beside cel-go), ``webhook`` (TLS, full and
-paced load), ``process`` (start, memory, ``apply``, scan) and ``api`` (through a real API server). Parts that are not
-asked for keep the figures of the run before.
+Parts: ``engine`` (one admission by the engine alone), ``cel`` (the CEL corpus beside cel-go), ``webhook`` (TLS, full
+and paced load), ``process`` (start, memory, ``apply``, scan) and ``api`` (through a real API server). Parts that are
+not asked for keep the figures of the run before.
 """
 
 from __future__ import annotations
@@ -45,13 +45,39 @@ def _cel(plan: Plan) -> Iterator[Figure]:
     return cel.measured(plan.scratch)
 
 
-PARTS: Final[Mapping[str, Callable[[Plan], Iterator[Figure]]]] = {"engine": _engine, "cel": _cel}
+def _webhook(plan: Plan) -> Iterator[Figure]:
+    from bench import webhook
+
+    return webhook.measured(plan.folder, plan.scratch, plan.seconds)
+
+
+def _process(plan: Plan) -> Iterator[Figure]:
+    from bench import process
+
+    return process.measured(plan.folder, plan.scratch)
+
+
+def _api(plan: Plan) -> Iterator[Figure]:
+    from bench import through
+
+    return through.measured(plan.folder, plan.scratch, plan.seconds)
+
+
+PARTS: Final[Mapping[str, Callable[[Plan], Iterator[Figure]]]] = {
+    "engine": _engine,
+    "cel": _cel,
+    "webhook": _webhook,
+    "process": _process,
+    "api": _api,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.run", description=__doc__)
     parser.add_argument("--only", type=_parts, default=tuple(PARTS), metavar="PARTS", help=f"of {','.join(PARTS)}")
-    parser.add_argument("--sizes", type=_sizes, default=(10, 100, 1000), help="sizes of the generated sets, with commas")
+    parser.add_argument(
+        "--sizes", type=_sizes, default=(10, 100, 1000), help="sizes of the generated sets, with commas"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="rounds of what is measured in process")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of each load on a server")
     parser.add_argument("--out", type=Path, default=Path("build/bench.json"), help="the file of the figures")
@@ -71,6 +97,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         figures.write(args.out, figures.merged(before, found))
         print(figures.markdown(found, figures.machine()), flush=True)
         print(f"{part}: {time.monotonic() - start:.0f} s", file=sys.stderr)
+    if args.plots:
+        from bench import plots
+
+        plots.draw(args.out)
     return 0
 
 

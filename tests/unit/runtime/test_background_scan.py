@@ -73,8 +73,10 @@ def config(name: str, labels: dict[str, str] | None = None, **more: Any) -> Obje
 class Stage:
     """An installation over an API server in memory, with the reports part alone."""
 
-    def __init__(self, reporting: Reporting | None = None, held: frozenset[int] | None = None) -> None:
-        self.api = FakeApi()
+    def __init__(
+        self, reporting: Reporting | None = None, held: frozenset[int] | None = None, api: FakeApi | None = None
+    ) -> None:
+        self.api = api or FakeApi()
         self.config = ClusterConfig()
         self.shards = Shards()
         self.shards.set("reports", frozenset(range(SHARDS)) if held is None else held)

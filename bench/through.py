@@ -1,0 +1,189 @@
+"""Part ``api``: dry-run creates of Pods through a real API server, with and without a webhook.
+
+Four namespaces are told apart by who is asked about their Pods: nobody, a webhook that does nothing, Thesmos with 10
+and Thesmos with 100 policies. All run at once and are asked in turns, so that each round sees one phase of the machine.
+API server, etcd, webhooks and client share all cores.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import statistics
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from bench import measure
+from bench.client import Answered, Job, ask
+from bench.figures import Figure, figure
+from bench.policies import Policy, generated_policies, reference_policies, to_text
+from bench.requests import pods
+from bench.server import started
+from runtime.webhook.tls import make_ca, make_serving
+from tests.cluster.control_plane import TOKEN, ControlPlane, StartProblem
+from tests.cluster.controlplane.build import BuildProblem, build
+from tests.cluster.thesmos import Thesmos
+
+NONE: Final = "no-webhook"
+NOTHING: Final = "do-nothing"
+MODES: Final = {NONE: 0, NOTHING: 0, "thesmos-10": 10, "thesmos-100": 100}
+"""Names of the namespaces, and how many policies are asked there."""
+CLIENTS: Final = (1, 8)
+ROUNDS: Final = 7
+WARM_SECONDS: Final = 2.0
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What one mode came to with so many clients, round by round."""
+
+    p50: list[float] = field(default_factory=list)
+    p99: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+
+    def add(self, answered: Answered) -> None:
+        self.p50.append(answered.milliseconds(0.5))
+        self.p99.append(answered.milliseconds(0.99))
+        self.rate.append(answered.rate)
+
+
+def measured(folder: Path, scratch: Path, seconds: float) -> Iterator[Figure]:
+    """``folder`` holds the reference work. Nothing where there is no control plane and none can be built."""
+    try:
+        assets = build()
+    except BuildProblem as problem:
+        print(problem)
+        return
+    with contextlib.ExitStack() as stack:
+        plane = ControlPlane(assets, scratch)
+        stack.callback(plane.stop)
+        try:
+            plane.start()
+        except StartProblem as problem:
+            print(problem)
+            return
+        for name in MODES:
+            _apply(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        stack.enter_context(_do_nothing(plane, scratch))
+        for name, policies in (("thesmos-10", reference_policies(folder)), ("thesmos-100", generated_policies(100))):
+            stack.enter_context(_thesmos(plane, name, _bundle(scratch / name, policies)))
+        jobs = {name: _job(plane, folder, scratch, name, seconds / 2) for name in MODES}
+        found = _in_turns(jobs)
+        _check_refusals(plane, folder)
+    yield from _figures(found)
+
+
+def _bundle(path: Path, policies: list[Policy]) -> Path:
+    """A bundle that holds its policies as objects beside the code, as an installation asks for."""
+    text, bundle = path.with_suffix(".yaml"), path.with_suffix(".thb")
+    text.write_text(to_text(policies), encoding="utf-8")
+    command = [measure.python(), "-m", "runtime.cli.main", "compile", "--with-objects", "-o", str(bundle), str(text)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return bundle
+
+
+def _in_turns(jobs: dict[str, Job]) -> dict[tuple[str, int], Rounds]:
+    found = {(name, clients): Rounds() for clients in CLIENTS for name in jobs}
+    for job in jobs.values():
+        ask(_changed(job, 4, WARM_SECONDS))
+    for _ in range(ROUNDS):
+        for clients in CLIENTS:
+            for name, job in jobs.items():
+                found[name, clients].add(ask(_changed(job, clients, job.seconds)))
+    return found
+
+
+def _figures(found: dict[tuple[str, int], Rounds]) -> Iterator[Figure]:
+    for (name, clients), rounds in found.items():
+        with_clients = f"{clients} client{'s' if clients > 1 else ''}"
+        yield figure(f"api/{with_clients}/{name}/p50", "ms", rounds.p50)
+        yield figure(f"api/{with_clients}/{name}/p99", "ms", rounds.p99)
+        yield figure(f"api/{with_clients}/{name}/rate", "1/s", rounds.rate, more=True)
+        if name in (NONE, NOTHING):
+            continue
+        without, nothing = found[NONE, clients], found[NOTHING, clients]
+        added = statistics.median(p - w for p, w in zip(rounds.p50, without.p50, strict=True))
+        plain = statistics.median(p - w for p, w in zip(nothing.p50, without.p50, strict=True))
+        if plain > 0:
+            target = 1.1 if clients == 1 else None
+            name_of = f"api/{with_clients}/{name} over do-nothing, added p50"
+            yield figure(name_of, "ratio", [added / plain], target=target)
+        shares = [r / n for r, n in zip(rounds.rate, nothing.rate, strict=True)]
+        target = 0.9 if clients == 8 else None
+        yield figure(f"api/{with_clients}/{name} over do-nothing, rate", "ratio", shares, target=target, more=True)
+
+
+def _job(plane: ControlPlane, folder: Path, scratch: Path, namespace: str, seconds: float) -> Job:
+    bodies = scratch / f"pods-{namespace}.jsonl"
+    made = pods(folder)
+    for pod in made:
+        pod["metadata"]["namespace"] = namespace
+    bodies.write_text("\n".join(json.dumps(pod) for pod in made), encoding="utf-8")
+    url = f"{plane.url}/api/v1/namespaces/{namespace}/pods?dryRun=All"
+    return Job(url, str(bodies), seconds, expect='"kind":"Pod"', headers={"authorization": f"Bearer {TOKEN}"})
+
+
+def _changed(job: Job, clients: int, seconds: float) -> Job:
+    return Job(job.url, job.bodies, seconds, clients, expect=job.expect, headers=job.headers)
+
+
+@contextlib.contextmanager
+def _do_nothing(plane: ControlPlane, scratch: Path) -> Iterator[None]:
+    ca = make_ca("bench")
+    pair = make_serving(ca, ["127.0.0.1"]).pair
+    cert = scratch / "do-nothing.pem"
+    cert.touch(mode=0o600)
+    cert.write_bytes(pair.cert + pair.key)
+    with started(["-m", "bench.do_nothing", "--cert", str(cert)], "/health") as server:
+        webhook = {
+            "name": "do-nothing.example.com",
+            "clientConfig": {"url": server.url("/validate"), "caBundle": base64.b64encode(ca.cert).decode()},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+            "namespaceSelector": _only(NOTHING),
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        _apply(plane, {**kind, "metadata": {"name": "do-nothing"}, "webhooks": [webhook]})
+        yield
+
+
+@contextlib.contextmanager
+def _thesmos(plane: ControlPlane, name: str, bundle: Path) -> Iterator[None]:
+    """An installation of its own, that is asked about the Pods of one namespace alone."""
+    install = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": name}}
+    # Kyverno's own default leaves requests of cluster administrators to the policies too.
+    _apply(plane, {**install, "data": {"webhooks": json.dumps([{"namespaceSelector": _only(name)}])}})
+    folder = plane.folder / name
+    folder.mkdir()
+    flags = ["--name", name, "--namespace", name, "--bundle-source", f"file:{bundle}", "--unsigned-bundles"]
+    server = Thesmos(plane, folder, *flags, "--background-scan", "false")
+    try:
+        server.start()
+        yield
+    finally:
+        server.stop()
+
+
+def _check_refusals(plane: ControlPlane, folder: Path) -> None:
+    """Ends the run when a Pod that breaks rules is refused elsewhere than where policies are asked, or is not there."""
+    pod = json.loads((folder / "pod-fail.json").read_text(encoding="utf-8"))
+    for name, policies in MODES.items():
+        pod["metadata"]["namespace"] = name
+        done = plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(pod))
+        if (done.returncode != 0) != (policies > 0):
+            raise SystemExit(f"{name}: a Pod that breaks rules is not judged as it should be: {done.stderr[:300]}")
+
+
+def _only(namespace: str) -> dict[str, Any]:
+    return {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+
+
+def _apply(plane: ControlPlane, document: dict[str, Any]) -> None:
+    done = plane.kubectl("apply", "-f", "-", stdin=json.dumps(document))
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
