@@ -6,6 +6,7 @@ that an ``await`` anywhere hands out the registers of the whole run, to go on wi
 ``runtime.policyset`` and the tests call :func:`interpret`.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
+``fields = v`` tells mypyc that a value is a dict, whose ``get`` it then calls straight (``make compiled``).
 Its numbers are those of ``vm.layout``, written out since a name costs a lookup; the comment beside each is its name.
 """
 
@@ -86,6 +87,7 @@ class _Interpreter:
         loops: list[Any]
         missing = MISSING
         v: Any
+        fields: dict[str, Any]
         try:
             if registers is None:
                 cells = {}
@@ -103,22 +105,28 @@ class _Interpreter:
                 code, pc, local, stack, loops, cell, root, frames, cells = registers
                 measure(reply, meter)
                 stack.append(reply)
-            push = stack.append
-            pop = stack.pop
             while True:
                 op, a, b, c = code[pc]
                 pc += 1
                 if op < 8:
                     if op == 0:  # local_get
                         v = local[a]
-                        push(v.get(b, missing) if type(v) is dict else missing)
+                        if type(v) is dict:
+                            fields = v
+                            stack.append(fields.get(b, missing))
+                        else:
+                            stack.append(missing)
                     elif op == 1:  # local
-                        push(local[a])
+                        stack.append(local[a])
                     elif op == 2:  # local_get, set
                         v = local[a]
-                        local[c] = v.get(b, missing) if type(v) is dict else missing
+                        if type(v) is dict:
+                            fields = v
+                            local[c] = fields.get(b, missing)
+                        else:
+                            local[c] = missing
                     elif op == 3:  # is_missing, if
-                        pc = b if (local[a] if a >= 0 else pop()) is missing else c
+                        pc = b if (local[a] if a >= 0 else stack.pop()) is missing else c
                     elif op == 4:  # end of each
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
@@ -131,13 +139,13 @@ class _Interpreter:
                             if meter.left < 0:
                                 raise OutOfFuel
                     elif op == 5:  # is_map, if
-                        pc = b if type(local[a] if a >= 0 else pop()) is dict else c
+                        pc = b if type(local[a] if a >= 0 else stack.pop()) is dict else c
                     elif op == 6:  # local_get, p_leaf or p_scalar, if
                         holds, slot, key = a
                         v = local[slot]
                         pc = b if holds(v.get(key, missing) if type(v) is dict else missing) else c
                     else:  # if
-                        pc = b if (local[a] if a >= 0 else pop()) else c
+                        pc = b if (local[a] if a >= 0 else stack.pop()) else c
                 elif op < 16:
                     if op == 8:  # path
                         v = root
@@ -145,12 +153,13 @@ class _Interpreter:
                             if type(v) is not dict:
                                 v = missing
                                 break
-                            v = v.get(k, missing)
-                        push(v)
+                            fields = v
+                            v = fields.get(k, missing)
+                        stack.append(v)
                     elif op == 9:  # set
-                        local[a] = pop()
+                        local[a] = stack.pop()
                     elif op == 10:  # is_list, if
-                        pc = b if type(local[a] if a >= 0 else pop()) is list else c
+                        pc = b if type(local[a] if a >= 0 else stack.pop()) is list else c
                     elif op == 11:  # const, ret
                         if not frames:
                             return a
@@ -160,41 +169,39 @@ class _Interpreter:
                         elif cell == SETTLED:
                             v = settle(v, meter)
                         code, pc, local, stack, loops, cell, root = frames.pop()
-                        push = stack.append
-                        pop = stack.pop
-                        push(v)
+                        stack.append(v)
                     elif op == 12:  # const
-                        push(a)
+                        stack.append(a)
                     elif op == 13:  # tee
                         local[a] = stack[-1]
                     elif op == 14:  # one operand, no immediate
-                        push(a(pop()))
+                        stack.append(a(stack.pop()))
                     else:  # is_true, is_false, is_err, j_truthy, if
-                        pc = b if a(pop()) else c
+                        pc = b if a(stack.pop()) else c
                 elif op < 24:
                     if op == 16:  # p_leaf or p_scalar, if
-                        pc = b if a(pop()) else c
+                        pc = b if a(stack.pop()) else c
                     elif op == 17:  # local, p_leaf or p_scalar, if
                         holds, slot = a
                         pc = b if holds(local[slot]) else c
                     elif op == 18:  # is_absent, if
-                        v = local[a] if a >= 0 else pop()
+                        v = local[a] if a >= 0 else stack.pop()
                         pc = b if v is None or v is missing else c
                     elif op == 19:  # is_null, if
-                        pc = b if (local[a] if a >= 0 else pop()) is None else c
+                        pc = b if (local[a] if a >= 0 else stack.pop()) is None else c
                     elif op == 20:  # is_empty, if
-                        v = local[a] if a >= 0 else pop()
+                        v = local[a] if a >= 0 else stack.pop()
                         pc = b if type(v) in SIZED and not v else c
                     elif op == 21:  # is_text, if
-                        pc = b if type(local[a] if a >= 0 else pop()) is str else c
+                        pc = b if type(local[a] if a >= 0 else stack.pop()) is str else c
                     elif op == 22:  # get
-                        v = pop()
-                        push(v.get(a, missing) if type(v) is dict else missing)
+                        v = stack.pop()
+                        stack.append(v.get(a, missing) if type(v) is dict else missing)
                     else:  # else, next
                         pc = b
                 elif op < 32:
                     if op == 24:  # ret
-                        v = pop()
+                        v = stack.pop()
                         if not frames:
                             return v
                         if cell >= 0:
@@ -202,14 +209,12 @@ class _Interpreter:
                         elif cell == SETTLED:
                             v = settle(v, meter)
                         code, pc, local, stack, loops, cell, root = frames.pop()
-                        push = stack.append
-                        pop = stack.pop
-                        push(v)
+                        stack.append(v)
                     elif op == 25:  # each
-                        loops.append(iter(pop()))
+                        loops.append(iter(stack.pop()))
                         pc = b
                     elif op == 26:  # as_list, each
-                        v = local[a] if a >= 0 else pop()
+                        v = local[a] if a >= 0 else stack.pop()
                         loops.append(iter(v if type(v) is list else ()))
                         pc = b
                     elif op == 27:  # call
@@ -221,8 +226,6 @@ class _Interpreter:
                         code = a.code or a.lay_out()
                         pc = 0
                         stack = []
-                        push = stack.append
-                        pop = stack.pop
                         loops = []
                         cell = b
                         meter.left -= a.cost
@@ -235,14 +238,14 @@ class _Interpreter:
                             del stack[-n:]
                         if sized or measured:
                             charge_operands(sized, measured, args, meter)
-                        push(body(meter, *args) if metered else body(*args))
+                        stack.append(body(meter, *args) if metered else body(*args))
                     elif op == 29:  # invoke of one operand
-                        push(a(pop()))
+                        stack.append(a(stack.pop()))
                     elif op == 30:  # invoke of two
-                        v = pop()
-                        push(a(pop(), v))
+                        v = stack.pop()
+                        stack.append(a(stack.pop(), v))
                     else:  # const, equal, if
-                        pc = b if pop() == a else c
+                        pc = b if stack.pop() == a else c
                 elif op < 40:
                     if op == 32:  # absent_null
                         if stack[-1] is missing:
@@ -253,45 +256,46 @@ class _Interpreter:
                             if type(v) is not dict:
                                 v = missing
                                 break
-                            v = v.get(k, missing)
+                            fields = v
+                            v = fields.get(k, missing)
                         local[b] = v
                     elif op == 34:  # local, set
                         local[b] = local[a]
                     elif op == 35:  # append
-                        v = pop()
+                        v = stack.pop()
                         stack[-1].append(v)
                     elif op == 36:  # append, pop
-                        v = pop()
-                        pop().append(v)
+                        v = stack.pop()
+                        stack.pop().append(v)
                     elif op == 37:  # pop
-                        pop()
+                        stack.pop()
                     elif op == 38:  # p_leaf, p_scalar
-                        push(a(pop()))
+                        stack.append(a(stack.pop()))
                     else:  # const, equal
-                        push(pop() == a)
+                        stack.append(stack.pop() == a)
                 elif op < 48:
                     if op == 40:  # two operands, no immediate
-                        v = pop()
-                        push(a(pop(), v))
+                        v = stack.pop()
+                        stack.append(a(stack.pop(), v))
                     elif op == 41:  # one operand and an immediate
-                        push(a(pop(), b))
+                        stack.append(a(stack.pop(), b))
                     elif op == 42:  # no operand
-                        push(a())
+                        stack.append(a())
                     elif op == 43:  # put
-                        v = pop()
+                        v = stack.pop()
                         stack[-1][a] = v
                     elif op == 44:  # put_key
-                        v = pop()
-                        key = pop()
+                        v = stack.pop()
+                        key = stack.pop()
                         stack[-1][key] = v
                     elif op == 45:  # as_list
                         if type(stack[-1]) is not list:
                             stack[-1] = []
                     elif op == 46:  # two operands and the meter
-                        v = pop()
-                        push(a(pop(), v, meter))
+                        v = stack.pop()
+                        stack.append(a(stack.pop(), v, meter))
                     else:  # one operand and the meter
-                        push(a(pop(), meter))
+                        stack.append(a(stack.pop(), meter))
                 elif op < 56:
                     if op == 48:  # end of each_index
                         v = next(loops[-1], _DONE)
@@ -305,7 +309,7 @@ class _Interpreter:
                             if meter.left < 0:
                                 raise OutOfFuel
                     elif op == 49:  # each_index
-                        loops.append(enumerate(pop()))
+                        loops.append(enumerate(stack.pop()))
                         pc = b
                     elif op == 50:  # end of each_pair
                         v = next(loops[-1], _DONE)
@@ -319,7 +323,7 @@ class _Interpreter:
                             if meter.left < 0:
                                 raise OutOfFuel
                     elif op == 51:  # each_pair
-                        loops.append(iter(pairs(pop(), meter)))
+                        loops.append(iter(pairs(stack.pop(), meter)))
                         pc = b
                     elif op == 52:  # break
                         loops.pop()
@@ -333,41 +337,39 @@ class _Interpreter:
                         args = stack[-a:] if a else []
                         if a:
                             del stack[-a:]
-                        push(b(*args, meter))
+                        stack.append(b(*args, meter))
                     else:  # cell
                         v = cells.get(a, _UNSET)
                         if v is not _UNSET:
-                            push(v)
+                            stack.append(v)
                         else:
                             frames.append((code, pc, local, stack, loops, cell, root))
                             code = b.code or b.lay_out()
                             pc = 0
                             local = b.locals.copy()
                             stack = []
-                            push = stack.append
-                            pop = stack.pop
                             loops = []
                             cell = a
                             meter.left -= b.cost
                             if meter.left < 0:
                                 raise OutOfFuel
                 elif op == 58 or op == 57:  # c_path, j_path, j_root
-                    push(b(root, a))
+                    stack.append(b(root, a))
                 elif op == 59:  # c_select
-                    v = pop()
-                    push(v[a] if type(v) is dict and a in v else b(v, a))
+                    v = stack.pop()
+                    stack.append(v[a] if type(v) is dict and a in v else b(v, a))
                 elif op == 60:  # local, c_select
                     v = local[a]
-                    push(v[b] if type(v) is dict and b in v else c(v, b))
+                    stack.append(v[b] if type(v) is dict and b in v else c(v, b))
                 elif op == 61:  # c_charge
                     meter.cost += a
-                    push(meter.cost > meter.cost_limit)
+                    stack.append(meter.cost > meter.cost_limit)
                 elif op == 62:  # c_charge, pop
                     meter.cost += a
                 elif op == 63:  # no operand, with the meter
-                    push(a(meter))
+                    stack.append(a(meter))
                 elif op == 64:  # scoped, o_scoped
-                    v = pop()
+                    v = stack.pop()
                     if b:
                         measure(v, meter)
                     meter.charge((len(root) + len(v)) >> CHUNK)
@@ -377,17 +379,15 @@ class _Interpreter:
                     pc = 0
                     local = a.locals.copy()
                     stack = []
-                    push = stack.append
-                    pop = stack.pop
                     loops = []
                     cell = c
                     meter.left -= a.cost
                     if meter.left < 0:
                         raise OutOfFuel
                 elif op == 65:  # reset
-                    push(cells.pop(a, _UNSET) is not _UNSET)
+                    stack.append(cells.pop(a, _UNSET) is not _UNSET)
                 else:  # await
                     registers = code, pc, local, stack, loops, cell, root, frames, cells
-                    return _Suspended(HostCall(a, pop(), fn.scope), registers)
+                    return _Suspended(HostCall(a, stack.pop(), fn.scope), registers)
         except OutOfFuel:
             return exhausted(fn.result, meter)
