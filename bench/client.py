@@ -166,7 +166,7 @@ class Client:
             if answer is not None:
                 self.latencies.append(time.perf_counter() - connection.since)
                 if not answer.startswith(b"HTTP/1.1 20") or self._expect not in answer:
-                    raise ClientProblem(f"the server answered {answer[:400]!r}")
+                    raise ClientProblem(f"the server answered {answer[:20]!r} … {answer[-300:]!r}")
                 found.append(connection)
         return found
 

@@ -35,7 +35,7 @@ def pods(folder: Path, count: int = DISTINCT) -> list[Object]:
         pod["metadata"]["name"] = f"web-{number}"
         pod["metadata"]["labels"]["app.kubernetes.io/version"] = f"1.{number}.0"
         containers = pod["spec"]["containers"]
-        containers[:] = containers[: 2 + number % 2] + containers[: number % 3 // 2]
+        containers[:] = containers[: 2 + number % 2] + copy.deepcopy(containers[: number % 3 // 2])
         for place, container in enumerate(containers):
             container["name"] = f"c{place}"
             container["image"] = f"eu.foo.io/shop/web-{number % 37}:1.{number}.{place}"
