@@ -151,9 +151,10 @@ class Engine:
         ``background``: those that work on other objects because of it, each result with its product.
 
         ``brief``: as ``full``, but a rule that passes and says only what it always says then is in ``passed`` and makes
-        no result, which costs as much as the rule. ``among`` are the rules to run where the caller has asked
-        :meth:`PolicySet.portions`; ``only`` limits it to some policies of the set. ``deadline`` is a reading of ``time.monotonic``: once it is
-        over, the next policy raises :class:`DeadlinePassed`. Never raises for what a policy or an object holds.
+        no result, which costs as much as the rule. ``only`` limits it to some policies of the set; ``among`` are the
+        rules to run where the caller has asked for them (:meth:`PolicySet.portions`). ``deadline`` is a reading of
+        ``time.monotonic``: once it is over, the next policy raises :class:`DeadlinePassed`. Never raises for what a
+        policy or an object holds.
         """
         found = among or self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace

@@ -98,8 +98,8 @@ def _compile(text: str, origin: str, cel_strict: bool, quirks: str, crds: Sequen
 
 
 def _fault(bundle: bytes) -> str:
-    """What the verifier finds wrong with code that the compiler has just made, empty but for a fault of ours: who writes
-    such a policy hears of it, and not who loads it. A tenth of what compiling costs."""
+    """What the verifier finds wrong with code that the compiler has just made, empty but for a fault of ours: who
+    writes such a policy hears of it, and not who loads it. A tenth of what compiling costs."""
     from runtime.bundles import make_imports
     from vm.bundle import read_bundle
     from vm.verify import VerifyError, verify
