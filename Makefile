@@ -82,6 +82,7 @@ profile: $(STAMP)
 	$(BIN)/python -m bench.flame
 
 # mypyc leaves what it builds beside the source, where Python would take it instead of the source: a copy is built.
+# -P: the folder one is in does not come first, where the pure source lies.
 compiled: $(STAMP)
 	rm -rf build/compiled
 	mkdir -p build/compiled/source
@@ -89,8 +90,8 @@ compiled: $(STAMP)
 	HATCH_BUILD_HOOK_ENABLE_MYPYC=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--wheel-dir build/compiled build/compiled/source
 	$(BIN)/python -m zipfile -e build/compiled/*.whl build/compiled/site
-	PYTHONPATH=build/compiled/site $(BIN)/python -c 'import vm.interp; exit(not vm.interp.__file__.endswith((".so", ".pyd")))'
-	PYTHONPATH=build/compiled/site $(BIN)/python -m pytest -q tests/unit/vm tests/cases
+	PYTHONPATH=build/compiled/site $(BIN)/python -P -c 'import vm.interp; exit(not vm.interp.__file__.endswith((".so", ".pyd")))'
+	PYTHONPATH=build/compiled/site $(BIN)/python -P -m pytest -q tests/unit/vm tests/cases
 
 cluster-up: $(STAMP)
 	@$(BIN)/python -m tests.cluster.up

@@ -1,15 +1,17 @@
 """Tier 1 with a list of what it has run: which places of the policies, by the debug section, a program has reached.
 
-Made for ``thesmos test --coverage``. Functions are laid out one quadruple an instruction, in a list that notes which of
-its elements were read: the loop of ``vm.interp`` is the one that runs everything else, and ordinary code costs nothing.
+Made for ``thesmos test --coverage``. Functions are laid out one quadruple an instruction, and before those that begin a
+place stand two that note it: the loop of ``vm.interp`` is the one that runs everything else, and ordinary code costs
+nothing. A list that notes what is read of it would not do: compiled by mypyc, the loop reads lists past their methods.
 """
 
 from __future__ import annotations
 
-from typing import SupportsIndex, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 from vm.interp import Program, interpret
-from vm.layout import Code, Frame, Layout, Quad
+from vm.layout import POP, ZERO, Code, Frame, Layout
 from vm.verify import VerifiedFunction, VerifiedModule
 
 Place: TypeAlias = tuple[str, int, int]
@@ -19,16 +21,17 @@ Place: TypeAlias = tuple[str, int, int]
 class Reached:
     """The places that a module has code for, and those that were run; it grows as the program runs."""
 
-    __slots__ = ("_frames", "places")
+    __slots__ = ("_frames", "_run", "places")
 
     def __init__(self, m: VerifiedModule) -> None:
         spans = m.debug.spans if m.debug is not None else ()
         files = m.debug.files if m.debug is not None else ()
         self.places: frozenset[Place] = frozenset((files[s.file].name, s.line, s.column) for fn in spans for s in fn)
+        self._run: set[Place] = set()
         self._frames: list[Frame] = []
         for n, fn in enumerate(m.functions):
             starts = {s.pc: (files[s.file].name, s.line, s.column) for s in spans[n]} if spans else {}
-            self._frames.append(_Frame(m, fn, self._frames, starts))
+            self._frames.append(_Frame(m, fn, self._frames, starts, self._run))
 
     @property
     def frames(self) -> list[Frame]:
@@ -36,7 +39,7 @@ class Reached:
 
     def run(self) -> set[Place]:
         """The places that were run so far."""
-        return {place for frame in self._frames if isinstance(frame, _Frame) for place in frame.reached()}
+        return set(self._run)
 
 
 def watched(m: VerifiedModule) -> tuple[Program, Reached]:
@@ -45,37 +48,42 @@ def watched(m: VerifiedModule) -> tuple[Program, Reached]:
     return interpret(m, reached.frames), reached
 
 
-class _Noting(list[Quad]):
-    """Code that remembers which of its quadruples were read."""
-
-    __slots__ = ("read",)
-
-    def __init__(self, code: Code) -> None:
-        super().__init__(code)
-        self.read: set[SupportsIndex | slice] = set()
-
-    def __getitem__(self, at: SupportsIndex | slice) -> Quad:  # type: ignore[override]
-        self.read.add(at)
-        return super().__getitem__(at)  # type: ignore[return-value]
-
-
 class _Frame(Frame):
-    """A function whose spans know whether their first instruction has run."""
+    """A function that notes which of its spans have begun."""
 
-    __slots__ = ("_starts", "_where")
+    __slots__ = ("_run", "_starts")
 
-    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame], starts: dict[int, Place]) -> None:
+    def __init__(
+        self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame], starts: dict[int, Place], run: set[Place]
+    ) -> None:
         super().__init__(m, fn, frames)
         self._starts = starts
-        self._where: list[tuple[int, Place]] = []
+        self._run = run
 
     def lay_out(self) -> Code:
-        layout = Layout(self._m, self._fn, self._frames)
-        self.code = _Noting(layout.plain())
-        pcs = [instr.pc for instr in layout.instrs]
-        self._where = [(layout.at[n], self._starts[pc]) for n, pc in enumerate(pcs) if pc in self._starts]
+        self.code = _Layout(self._m, self._fn, self._frames, self._starts, self._run).plain()
         return self.code
 
-    def reached(self) -> set[Place]:
-        read = self.code.read if isinstance(self.code, _Noting) else ()
-        return {place for at, place in self._where if at in read}
+
+class _Layout(Layout):
+    """Puts what notes a place before the instruction that begins it, or before the next one that does anything."""
+
+    def __init__(
+        self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame], starts: dict[int, Place], run: set[Place]
+    ) -> None:
+        super().__init__(m, fn, frames)
+        self._starts = starts
+        self._note = run.add
+        self._begun: list[Place] = []
+
+    def one(self, i: int) -> None:
+        pc, op, _, _ = self.instrs[i]
+        if pc in self._starts:
+            self._begun.append(self._starts[pc])
+        ends_if = op.name == "end" and self.instrs[self.partner[i]].op.name in ("if", "else")
+        if op.name != "nop" and not ends_if:
+            for place in self._begun:
+                self.emit(ZERO, partial(self._note, place))
+                self.emit(POP)
+            self._begun.clear()
+        super().one(i)
