@@ -179,7 +179,9 @@ def _index(operands: Sequence[Operand], bind: Bind) -> list[Way]:
     if not c.known:
         key, position = is_a(str, k), is_a(int, k)
         if key:
-            ways.append(Way(f"type({c.name}) is dict and {key} and {k.name} in {c.name}", value))
+            ways.append(
+                Way(f"type({c.name}) is dict and {key} and {c.name}.get({k.name}, MISSING) is not MISSING", value)
+            )
         if position:
             ways.append(Way(f"type({c.name}) is list and {position} and 0 <= {k.name} < len({c.name})", value))
     return ways

@@ -58,6 +58,7 @@ GLOBALS: Final[dict[str, Any]] = {
     "measure": measure,
     "settle": settle,
     "pairs": pairs,
+    "NO_STEP": (KeyError, TypeError),
     **cel_code.GLOBALS,
     **{f"s_{name}": body for name, body in SEMANTICS.items()},
 }
@@ -102,6 +103,8 @@ class Translator:
         self.stack: list[_Expr] = []
         self.calls: list[int] = []
         self.slots: dict[int, _Expr] = {}
+        self.paths: dict[tuple[str, ...], str] = {}
+        """Where the values of paths are that have been looked up by CEL rules on every way that leads here."""
         self.bare: set[str] = set()
         """Temporaries that hold what is in an optional value, in place of it."""
         self.maps: frozenset[str] = frozenset()
@@ -206,13 +209,13 @@ class Translator:
 
     def nested(self, i: int, stack: list[_Expr]) -> tuple[int, bool, _Block, list[_Expr]]:
         """Translates a block one level in, apart: (its end, whether control reaches it, its lines, the stack there)."""
-        outer, outer_stack = self.out, self.stack
-        self.out, self.stack = _Block(), stack
+        outer, outer_stack, paths = self.out, self.stack, self.paths
+        self.out, self.stack, self.paths = _Block(), stack, dict(paths)
         self.indent += 1
         end, alive = self.block(i)
         self.indent -= 1
         inner, left = self.out, self.stack
-        self.out, self.stack = outer, outer_stack
+        self.out, self.stack, self.paths = outer, outer_stack, paths
         return end, alive, inner, left
 
     def add(self, block: _Block, dedent: int = 0) -> None:
@@ -297,13 +300,14 @@ class Translator:
                 self.line(f"for l{ins.b}, l{ins.a} in enumerate({over.text}):")
             case _:
                 self.line(f"for l{ins.a}, l{ins.b} in pairs({over.text}, meter):")
-        stack = list(self.stack)
+        stack, paths = list(self.stack), self.paths
+        self.paths = dict(paths)
         self.maps = frozenset()  # a round may begin with what the one before it stored
         self.indent += 1
         self.charge(fn.loops[i])  # never 0: the end of a loop costs one unit
         end, _ = self.block(i + 1)
         self.indent -= 1
-        self.stack, self.maps = stack, frozenset()
+        self.stack, self.maps, self.paths = stack, frozenset(), paths
         return end + 1
 
     # instructions
@@ -418,11 +422,23 @@ class Translator:
         self.stack.append(_Expr(name))
 
     def c_path(self, i: int) -> None:
-        """The chain of lookups; what does not lead through maps alone is done again step by step."""
-        self.path(i)
-        name = self.stack[-1].text
-        keys = self.bind(f"r{self.instrs[i].a}", self.m.paths[self.instrs[i].a])
-        self.line(f"if {name} is MISSING: {name} = s_c_path(root, {keys})")
+        """A chain of lookups, from the longest part of it that has been looked up before; what does not lead through
+        maps alone is done again step by step. (A subscript costs half of ``get`` with a test for a map, and nothing
+        but a map takes a text for one.)"""
+        n = self.instrs[i].a
+        keys = self.m.paths[n]
+        known = next((k for k in range(len(keys), 0, -1) if keys[:k] in self.paths), 0)
+        start = self.paths[keys[:known]] if known else "root"
+        if known == len(keys):
+            self.stack.append(_Expr(start))
+            return
+        name = self.temp()
+        steps = "".join(f"[{self.bind(f'r{n}_{k}', keys[k])}]" for k in range(known, len(keys)))
+        self.line(f"try: {name} = {start}{steps}")
+        self.line(f"except NO_STEP: {name} = MISSING")
+        self.line(f"if {name} is MISSING: {name} = s_c_path(root, {self.bind(f'r{n}', keys)})")
+        self.paths[keys] = name
+        self.stack.append(_Expr(name))
 
     def metering(self, i: int) -> None:
         _, op, a, _ = self.instrs[i]
@@ -431,8 +447,18 @@ class Translator:
             self.line(f"meter.cost += {a}")
             limit = _Expr("(meter.cost > meter.cost_limit)", weight=1)
             self.stack.append(limit if self.instrs[i + 1].op.name in ("if", "pop") else self.named(limit))
+        elif op.name == "c_open":
+            self.stack.append(self.named(_Expr("meter.cost", weight=1)))
+            self.line("meter.cost = 0")
         else:
-            self.stack.append(self.named(_Expr(f"s_{op.name}({', '.join([*operands, 'meter'])})", weight=1)))
+            value, outer = self.temp(), operands[1]
+            self.line(f"{value} = {operands[0]}")
+            self.line("if meter.cost > meter.cost_limit or meter.spent + meter.cost > meter.budget:")
+            self.line(f" {value} = s_c_close({value}, {outer}, meter)")
+            self.line("else:")
+            self.line(" meter.spent += meter.cost")
+            self.line(f" meter.cost = {outer}")
+            self.stack.append(_Expr(value))
 
     def equal(self, i: int) -> None:
         x, y = self.take(2)

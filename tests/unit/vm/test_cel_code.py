@@ -40,7 +40,13 @@ def _by_body(name: str, operands: tuple[Any, ...]) -> tuple[Any, int, int]:
 def _by_way(name: str, operands: tuple[Any, ...], constant: int) -> tuple[Any, int, int] | None:
     """What the first way answers that takes the operands, None where the body is called."""
     bound: dict[str, Any] = {}
-    scope = {"SIZED": SIZED, "LONG": LONG, "meter": Meter(), **{f"x{n}": v for n, v in enumerate(operands)}}
+    scope = {
+        "MISSING": MISSING,
+        "SIZED": SIZED,
+        "LONG": LONG,
+        "meter": Meter(),
+        **{f"x{n}": v for n, v in enumerate(operands)},
+    }
     known = [cel_code.Operand(f"x{n}", v if n == constant else MISSING) for n, v in enumerate(operands)]
 
     def bind(value: Any) -> str:
@@ -89,12 +95,15 @@ CHAINS = (
     "dyn({'a': optional.of({'b': 1})}).?a.?b.orValue(3)",
     "object.?a.?b.orValue('x').matches('^x+$') && object.a.b.contains('x')",
     "object.exists(k, k.startsWith('a') && object[k] != '') || 'a' in object",
+    "object.a.b == 'x' || object.a.b.c == 'y' || object.a == 1",
+    "object.exists(x, object.a.b == 'x') || (object.a.b == 'y' ? object.a.b.c : object.a.b) == 'x'",
     "object.a.b + object.a.b == object.a.b + []",
 )
 OBJECTS: list[Any] = [
     *({}, {"a": None}, {"a": 1}, {"a": "x"}, {"a": []}, {"a": ["x"]}, {"a": {"b": "x"}}, {"a": {"b": {"c": "y"}}}),
     *([], [{}], [{"a": {"b": "x"}}], "text", 3, None, {"a": {"b": ["x"]}}, {"a": {"b": "x" * 100}}),
-    *(Optional(), Optional({"a": {"b": 1}}), CelMap({"a": ("a", {"b": 1}), 1: (1, 2)}), Err("e", "x")),
+    *(Optional(), Optional({"a": {"b": 1}}), CelMap({"a": ("a", {"b": 1}), 1: (1, 2)}), Err("e", "x"), MISSING),
+    *({"a": MISSING}, {"a": {"b": MISSING}}),
 ]
 
 
