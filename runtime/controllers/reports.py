@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal
 
 import orjson
@@ -83,6 +84,29 @@ class Subject:
         return {key: value for key, value in found.items() if value}
 
 
+class Told:
+    """Results of the scan for a report: ``said`` is their hash, whenever they came, empty where there is none. Their
+    JSON is made when it is asked for: of most objects a report says already what a scan finds."""
+
+    __slots__ = ("_encode", "said")
+
+    def __init__(self, said: str, encode: Callable[[], bytes]) -> None:
+        self.said = said
+        self._encode = encode
+
+    @classmethod
+    def of(cls, results: Sequence[Result]) -> Told:
+        return cls(results_digest(results) if results else "", partial(orjson.dumps, results))
+
+    @property
+    def empty(self) -> bool:
+        return not self.said
+
+    def encoded(self) -> bytes:
+        """The results as a JSON list."""
+        return self._encode()
+
+
 def reported_rules(modules: Iterable[Module]) -> dict[tuple[str, str], dict[str, Owner]]:
     """Who reports the rules of policies; those with the label ``reports.kyverno.io/disabled`` are left out."""
     found: dict[tuple[str, str], dict[str, Owner]] = {}
@@ -115,14 +139,20 @@ def results_of(results: Iterable[RuleResult], allowed: frozenset[str], now: int)
     for result in results:
         status = result.report_status()
         if status in allowed:
-            made = _result(result, status, now)
+            made = result_of(result, status, now)
             known = found.setdefault(key_of_result(made), made)
-            if _FROM_BEST.index(status) > _FROM_BEST.index(known["result"]):
+            if worse(status, known["result"]):
                 found[key_of_result(made)] = made
     return list(found.values())
 
 
-def _result(result: RuleResult, status: str, now: int) -> Result:
+def worse(status: str, than: str) -> bool:
+    """Whether a result counts where a rule says two things of one object."""
+    return _FROM_BEST.index(status) > _FROM_BEST.index(than)
+
+
+def result_of(result: RuleResult, status: str, now: int) -> Result:
+    """A result of a rule as that of a report."""
     info = result.info
     annotations = info.annotations if info is not None else {}
     source = source_of(info.kind if info is not None else None)
@@ -176,7 +206,7 @@ def merged(
     now |= admission
     for key, result in now.items():
         known = before.get(key)
-        if known is not None and _timeless(known) == _timeless(result):
+        if known is not None and timeless(known) == timeless(result):
             now[key] = known
     found = [*(r for r in old if not _is_ours(r)), *now.values()]
     return sorted(found, key=key_of_result)
@@ -248,10 +278,11 @@ def mark(policy: str) -> str:
 
 def results_digest(results: Iterable[Result]) -> str:
     """The hash of results, whenever they came."""
-    return digest([_timeless(r) for r in sorted(results, key=key_of_result)])
+    return digest([timeless(r) for r in sorted(results, key=key_of_result)])
 
 
-def _timeless(result: Mapping[str, Any]) -> dict[str, Any]:
+def timeless(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result of a report, whenever it came."""
     return {key: value for key, value in result.items() if key != "timestamp"}
 
 

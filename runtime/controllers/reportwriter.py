@@ -14,14 +14,14 @@ import contextlib
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import orjson
 
 from runtime.controllers import reports
-from runtime.controllers.reports import Result, ResultKey, Rules, Subject
+from runtime.controllers.reports import Result, ResultKey, Rules, Subject, Told
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.discovery import Discovery
 from runtime.k8s.errors import ApiProblem, Unreachable
@@ -129,20 +129,20 @@ class ReportWriter:
 
     # --- what is said of objects ---------------------------------------------------------------------------------
 
-    async def scanned(self, subject: Subject, results: Sequence[Result], looked_at: str) -> bool:
+    async def scanned(self, subject: Subject, told: Told, looked_at: str) -> bool:
         """The results of the scan; ``looked_at`` stands for the object and the rules. Waits while there is no room.
         False when the report holds just that already."""
-        said = reports.results_digest(results) if results else ""
+        said = told.said
         known = self.known.get(subject.uid)
         # An object that changes and is judged as before needs no write: only a start would look at it once more.
         if (known.scan.partition(".")[2] if known is not None else "") == said and not self._pending(subject.uid):
             return False
-        mark = f"{looked_at}.{said}" if results else ""
+        mark = "" if told.empty else f"{looked_at}.{said}"
         while self._size > ROOM:
             self._room.clear()
             self._pressed.set()
             await self._room.wait()
-        self._put(Change(subject, orjson.dumps(results), mark))
+        self._put(Change(subject, told.encoded(), mark))
         return True
 
     def admitted(self, subject: Subject, results: Iterable[Result]) -> None:

@@ -12,14 +12,15 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 from runtime.controllers.installation import Installation
 from runtime.controllers.nativepolicies import NativePolicies
-from runtime.controllers.reports import Subject, digest, is_disabled, results_of
+from runtime.controllers.reports import Subject, digest, is_disabled
 from runtime.controllers.reportwriter import ReportWriter, group_kind
+from runtime.controllers.scanfindings import Findings, Reported
 from runtime.controllers.scankinds import Place, ScannedKind, ScannedRules
 from runtime.engine import Engine, EngineResponse, RuleResult
 from runtime.host import KEY as HOST
@@ -28,8 +29,8 @@ from runtime.k8s.client import Object
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import NAMESPACE
 from runtime.k8s.stream import Listener, Stream
-from runtime.observe.decisions import SCAN, count_result, tell_of_scan
-from runtime.policyset import CLEANUP_POLICIES, PolicyInfo, PolicySet
+from runtime.observe.decisions import SCAN, PassedRules, count_result, tell_of_scan
+from runtime.policyset import CLEANUP_POLICIES, Candidates, PolicySet, RulePlan
 from runtime.request import Request
 from runtime.webhook.live import slim_namespace
 from vm.host import HostCall
@@ -48,8 +49,8 @@ SLICE: Final = 0.005
 """Seconds of evaluation after which requests get their turn."""
 NATIVE_SECONDS: Final = 10.0
 """How long the policies of the API server are waited for."""
-AT_ONCE: Final = 50
-"""Policies that are evaluated in one go: with simple rules that takes 2 ms."""
+AT_ONCE: Final = 100
+"""Policies that are evaluated in one go: with simple rules that takes 1 ms."""
 ANSWER_SECONDS: Final = 30.0
 """How long the answers to what rules ask of the cluster are waited for."""
 KEPT_SECONDS: Final = 10.0
@@ -83,6 +84,7 @@ class Scan:
         self._turn = time.perf_counter()
         self.listing = asyncio.Semaphore(installation.settings.reporting.workers)
         self._engine_changed = True
+        self.passed = PassedRules(installation.metrics, SCAN)
         installation.shards.listen(self._shards_changed)
         writer.missed.append(self._missed)
 
@@ -233,6 +235,7 @@ class _KindScan:
         self._writer = writer
         self._engines = engines
         self._seen: dict[str, str] = {}
+        self._reported = Reported(installation.settings.reporting.rules, installation.settings.reporting.statuses)
         self._listed: set[str] = set()
         self._before: set[str] = set()
         self._forced = False
@@ -350,53 +353,49 @@ class _KindScan:
                 if problem.missing:
                     return False
                 raise
-            known = {(r.policy_key, r.rule) for r in found}
-            more = await self._evaluate(same, other.plural, namespace)
-            found += [r for r in more if (r.policy_key, r.rule) not in known]
-        reported = [r for r in found if r.kind in reporting.rules]
-        results = results_of(reported, reporting.statuses, int(time.time()))
-        changed = await self._writer.scanned(subject, results, looked_at) if reporting.write else True
+            found = found.with_others(await self._evaluate(same, other.plural, namespace))
+        said = self._reported.of(found, int(time.time()))
+        changed = await self._writer.scanned(subject, said, looked_at) if reporting.write else True
         if changed:
-            self._installation.tell.scanned(obj, found)
-            tell_of_scan(obj, found)
-        return bool(results)
+            self._installation.tell.scanned(obj, found.results)
+            tell_of_scan(obj, found.results, found.passed)
+        return not said.empty
 
-    async def _evaluate(self, obj: Object, plural: str, namespace: Mapping[str, Any]) -> list[RuleResult]:
+    async def _evaluate(self, obj: Object, plural: str, namespace: Mapping[str, Any]) -> Findings:
         """What the rules say of an object, some policies at a time: no request waits for all of them."""
         settings = self._installation.settings
         labels = (namespace.get("metadata") or {}).get("labels") or {}
+        request = Request.from_resource(
+            obj,
+            namespace_labels=labels if namespace else None,
+            namespace_object=namespace or None,
+            plural=plural,
+        )
+        if settings.http_namespaced:
+            request.root[SERVICES] = True
 
-        def request() -> Request:
-            made = Request.from_resource(
-                obj,
-                namespace_labels=labels if namespace else None,
-                namespace_object=namespace or None,
-                plural=plural,
-            )
-            if settings.http_namespaced:
-                made.root[SERVICES] = True
-            return made
-
-        def attempt(engine: Engine, some: Sequence[PolicyInfo], table: Table) -> EngineResponse:
-            asked = request()
-            asked.root[HOST] = table
-            response = engine.evaluate(asked, "validate", full=True, only=some)
+        def attempt(engine: Engine, some: Candidates, table: Table) -> EngineResponse:
+            request.root[HOST] = table
+            response = engine.evaluate(request, "validate", brief=True, among=some)
             table.complete()
             return response
 
-        about = request()
-        place = (about.group, about.version, about.kind, about.subresource, about.operation, about.namespace)
-        found: list[RuleResult] = []
+        kind = (request.group, request.version, request.kind, request.subresource)
+        results: list[RuleResult] = []
+        passed: tuple[RulePlan, ...] = ()
         for engine in self._engines:
-            policies = engine.policies.candidates(*place).validating
-            for first in range(0, len(policies), AT_ONCE):
-                evaluate = partial(attempt, engine, policies[first : first + AT_ONCE])
+            candidates = engine.policies.candidates(*kind, request.operation, request.namespace)
+            for some in engine.policies.portions(candidates, AT_ONCE):
+                evaluate = partial(attempt, engine, some)
                 response = await settle(evaluate, within(self._scan.ask, time.monotonic() + ANSWER_SECONDS))
-                found += response.results
+                results += response.results
+                passed += response.passed
                 for result in response.results:
-                    count_result(self._installation.metrics, about, result, 0.0, SCAN)
+                    count_result(self._installation.metrics, request, result, 0.0, SCAN)
+                if response.passed:
+                    self._scan.passed.gather(request, response.passed, 0.0)
                 await self._scan.breathe()
-        return found
+        return Findings(tuple(results), passed)
 
     async def _namespace(self, name: str) -> Mapping[str, Any] | None:
         """The Namespace of an object; empty for a cluster-wide one, None when it is not there."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.controllers import reports, reportwriter
-from runtime.controllers.reports import POLICY_REPORT, Result, Subject
+from runtime.controllers.reports import POLICY_REPORT, Result, Subject, Told
 from runtime.controllers.reportwriter import ReportWriter
 from runtime.engine import RuleResult
 from runtime.k8s.client import Object, Resource
@@ -148,12 +148,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_same_results_are_written_once() -> None:
     async def scenario(stage: Stage) -> None:
-        assert await stage.writer.scanned(SUBJECT, [result(at=1)], "seen")
+        assert await stage.writer.scanned(SUBJECT, Told.of([result(at=1)]), "seen")
         await stage.written()
         assert stage.said() == [("scanned", "a", "pass", 1)]
         calls = len(stage.api.calls)
-        assert not await stage.writer.scanned(SUBJECT, [result(at=9)], "seen")
-        assert not await stage.writer.scanned(SUBJECT, [result(at=9)], "another form, judged the same")
+        assert not await stage.writer.scanned(SUBJECT, Told.of([result(at=9)]), "seen")
+        assert not await stage.writer.scanned(SUBJECT, Told.of([result(at=9)]), "another form, judged the same")
         await stage.written()
         assert stage.api.calls[calls:] == []
 
@@ -169,7 +169,7 @@ def test_a_new_process_goes_on_with_the_reports_that_are_there() -> None:
         stage.writer.rules = RULES
         task = asyncio.create_task(stage.writer.run())
         await asyncio.wait_for(stage.writer.synced.wait(), 5)
-        assert not await stage.writer.scanned(SUBJECT, [result(at=9)], "seen")
+        assert not await stage.writer.scanned(SUBJECT, Told.of([result(at=9)]), "seen")
         assert stage.writes() == 0
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -178,7 +178,7 @@ def test_a_new_process_goes_on_with_the_reports_that_are_there() -> None:
 
 
 async def _scan_one(stage: Stage) -> None:
-    await stage.writer.scanned(SUBJECT, [result()], "seen")
+    await stage.writer.scanned(SUBJECT, Told.of([result()]), "seen")
     await stage.written()
 
 
@@ -186,7 +186,7 @@ def test_what_is_said_in_a_moment_is_one_write() -> None:
     async def scenario(stage: Stage) -> None:
         stage.writer.admitted(SUBJECT, [result("asked")])
         stage.writer.admitted(SUBJECT, [result("n/own", status="fail")])
-        await stage.writer.scanned(SUBJECT, [result()], "seen")
+        await stage.writer.scanned(SUBJECT, Told.of([result()]), "seen")
         await stage.written()
 
     stage = play(scenario)
@@ -215,7 +215,7 @@ def test_an_object_without_a_uid_is_looked_up_by_name() -> None:
 def test_a_report_that_has_nothing_to_say_is_removed() -> None:
     async def scenario(stage: Stage) -> None:
         await _scan_one(stage)
-        assert await stage.writer.scanned(SUBJECT, [], "seen")
+        assert await stage.writer.scanned(SUBJECT, Told.of([]), "seen")
         await stage.written()
 
     assert play(scenario).reports == {}
@@ -245,7 +245,7 @@ def test_a_report_that_could_not_be_removed_is_removed_later(gone: bool, monkeyp
         if gone:
             stage.writer.gone("uid-1")
         else:
-            await stage.writer.scanned(SUBJECT, [], "seen")
+            await stage.writer.scanned(SUBJECT, Told.of([]), "seen")
         await stage.written()
 
     stage = play(scenario)
@@ -265,7 +265,7 @@ def test_somebody_who_writes_the_report_meanwhile_is_not_overwritten() -> None:
             return found
 
         stage.api.get = meanwhile  # type: ignore[method-assign]
-        await stage.writer.scanned(SUBJECT, [result(status="fail", at=2)], "other")
+        await stage.writer.scanned(SUBJECT, Told.of([result(status="fail", at=2)]), "other")
         await stage.written()
 
     assert play(scenario).said() == [("asked", "a", "pass", 1), ("scanned", "a", "fail", 2)]
@@ -325,7 +325,7 @@ def test_a_storm_of_conflicts_passes(monkeypatch: pytest.MonkeyPatch) -> None:
             return await replace(resource, obj, namespace)
 
         monkeypatch.setattr(stage.api, "replace", stormy)
-        await stage.writer.scanned(SUBJECT, [result(status="fail")], "other")
+        await stage.writer.scanned(SUBJECT, Told.of([result(status="fail")]), "other")
         await stage.written()
 
     assert play(scenario).said() == [("scanned", "a", "fail", 1)]
@@ -342,7 +342,9 @@ def test_admission_never_waits_for_room() -> None:
 def test_a_scan_takes_no_room_from_admission() -> None:
     async def scenario(stage: Stage) -> None:
         for number in range(5):
-            await stage.writer.scanned(Subject("example.com/v1", "Thing", "n", "one", f"uid-{number}"), [result()], "x")
+            await stage.writer.scanned(
+                Subject("example.com/v1", "Thing", "n", "one", f"uid-{number}"), Told.of([result()]), "x"
+            )
         for uid in ("uid-1", "uid-7", "uid-8"):
             stage.writer.admitted(Subject("example.com/v1", "Thing", "n", "one", uid), [result("asked")])
         assert stage.writer.dropped == 1
@@ -360,7 +362,7 @@ def test_the_scan_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(stage: Stage) -> None:
         for number in range(50):
             subject = Subject("example.com/v1", "Thing", "n", "one", f"uid-{number}")
-            await stage.writer.scanned(subject, [result(message="x" * 500)], "seen")
+            await stage.writer.scanned(subject, Told.of([result(message="x" * 500)]), "seen")
             assert stage.writer.waiting_bytes <= 3000 + 1500
         await stage.written()
 
@@ -377,7 +379,7 @@ def test_somebody_who_removes_a_report_is_noticed() -> None:
         async with asyncio.timeout(5):
             while not told:
                 await asyncio.sleep(0.005)
-        assert await stage.writer.scanned(SUBJECT, [result()], "seen")
+        assert await stage.writer.scanned(SUBJECT, Told.of([result()]), "seen")
 
     play(scenario)
 
