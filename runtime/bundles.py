@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runtime.fusing import Generated
 from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
 
 if TYPE_CHECKING:
@@ -44,8 +43,7 @@ def load_module(
         case "2":
             run = _generated_later(verified) if at_once else _generated(verified)
         case "check":
-            both = compared(_interpreter(verified), _generated(verified), mismatches)
-            run = Generated.of(both, verified, mismatches=mismatches)
+            run = compared(_interpreter(verified), _generated(verified), mismatches)
     return unverified.module, unverified.digest, run
 
 
@@ -58,7 +56,7 @@ def _interpreter(verified: Any) -> Run:
 def _generated(verified: Any) -> Run:
     from vm.tier2 import translate
 
-    return Generated.of(run_of(translate(verified), verified), verified)
+    return run_of(translate(verified), verified)
 
 
 def run_of(program: Any, verified: Any) -> Run:
@@ -83,8 +81,7 @@ def _generated_later(verified: Any) -> Run:
     from vm.interp import interpret
     from vm.tier2 import translate
 
-    program = translate(verified, meanwhile=interpret(verified), later=later)
-    return Generated.of(run_of(program, verified), verified, later=later)
+    return run_of(translate(verified, meanwhile=interpret(verified), later=later), verified)
 
 
 def make_imports() -> Imports:
