@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runtime.fusing import Generated
 from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def load_module(
         case "2":
             run = _generated_later(verified) if at_once else _generated(verified)
         case "check":
-            run = compared(_interpreter(verified), _generated(verified), mismatches)
+            both = compared(_interpreter(verified), _generated(verified), mismatches)
+            run = Generated.of(both, verified, mismatches=mismatches)
     return unverified.module, unverified.digest, run
 
 
@@ -56,7 +58,7 @@ def _interpreter(verified: Any) -> Run:
 def _generated(verified: Any) -> Run:
     from vm.tier2 import translate
 
-    return run_of(translate(verified), verified)
+    return Generated.of(run_of(translate(verified), verified), verified)
 
 
 def run_of(program: Any, verified: Any) -> Run:
@@ -81,7 +83,8 @@ def _generated_later(verified: Any) -> Run:
     from vm.interp import interpret
     from vm.tier2 import translate
 
-    return run_of(translate(verified, meanwhile=interpret(verified), later=later), verified)
+    program = translate(verified, meanwhile=interpret(verified), later=later)
+    return Generated.of(run_of(program, verified), verified, later=later)
 
 
 def make_imports() -> Imports:

@@ -159,28 +159,36 @@ class Engine:
         found = among or self.policies.candidates(
             request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
         )
+        if found.admitted is not None and request.uid:
+            found = found.admitted
         if what == "validate":
             groups, policies = found.validate, found.validating
         elif what == "mutate":
             groups, policies = found.mutate, found.mutating
         else:
             groups, policies = found.background, found.in_background
-        if (found.some_stay_out and request.uid) or only is not None:
-            wanted = None if only is None else {id(policy) for policy in only}
-            groups = tuple(
-                group
-                for group in groups
-                if (group[0].admission or not request.uid) and (wanted is None or id(group[0]) in wanted)
-            )
+        fused = None
+        if only is not None:
+            wanted = {id(policy) for policy in only}
+            groups = tuple(group for group in groups if id(group[0]) in wanted)
             policies = tuple(policy for policy, _ in groups)
+        elif (brief or not full) and not request.rule_values:
+            fused = found.fused_brief if brief else found.fused
         if groups:
             self.add_images(request)
         results: list[RuleResult] = []
         passed: list[RulePlan] = []
-        timely = groups if deadline is None else _until(groups, deadline)
         patched: Value = None
+        verdict = None
+        if what == "validate" and fused is not None and fused.fuel <= self.fuel:
+            verdict = fused.judge(request.root, self.meter())
+            if verdict is not None:
+                groups = verdict.left
+        timely = groups if deadline is None else _until(groups, deadline)
         if what == "validate":
             self._validate(request, timely, results, passed, full, brief)
+            if verdict is not None:
+                return EngineResponse(request, what, tuple(results), None, policies, verdict.with_others(passed))
         elif what == "mutate":
             patched = self._mutate(request, timely, results, full)
         else:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from runtime.fusing import FusedRules
 from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
@@ -102,7 +103,9 @@ class RulePlan:
 class Candidates:
     """The rules that a request may reach, grouped by policy in order: those that judge it, those that change it, and
     those that work on other objects because of it (``background``). ``some_stay_out``: a policy among them has
-    ``admission: false`` and keeps to background scans and the command line."""
+    ``admission: false`` and keeps to background scans and the command line; ``admitted`` are those without it.
+    ``fused`` says at once which of the first pass for sure, ``fused_brief`` where what a rule says of a pass
+    matters."""
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
@@ -111,6 +114,9 @@ class Candidates:
     validating: tuple[PolicyInfo, ...]
     mutating: tuple[PolicyInfo, ...]
     in_background: tuple[PolicyInfo, ...]
+    fused: FusedRules
+    fused_brief: FusedRules
+    admitted: Candidates | None = None
 
 
 @dataclass(slots=True)
@@ -230,7 +236,7 @@ class PolicySet:
         known = self._groups.get(id(found))
         if known is None or known[0] is not found:
             # The tuple is kept beside its groups, so that its id stays its own.
-            known = (found, _candidates(found))
+            known = (found, _candidates(found, operation))
             if len(self._groups) > MAX_ANSWERS:
                 self._groups.clear()
             self._groups[id(found)] = known
@@ -244,7 +250,8 @@ class PolicySet:
         known = self._portions.get(id(candidates))
         if known is None or known[0] is not candidates or known[1] != most:
             groups = [candidates.validate[first : first + most] for first in range(0, len(candidates.validate), most)]
-            made = tuple(_candidates([plan for _, plans in group for plan in plans]) for group in groups)
+            operation = candidates.fused.operation
+            made = tuple(_candidates([plan for _, plans in group for plan in plans], operation) for group in groups)
             if len(self._portions) > MAX_ANSWERS:
                 self._portions.clear()
             known = self._portions[id(candidates)] = (candidates, most, made)
@@ -256,11 +263,13 @@ def mentions_images(module: Module) -> bool:
     return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 
 
-def _candidates(found: Sequence[RulePlan]) -> Candidates:
-    stay_out = any(not plan.policy.admission for plan in found)
+def _candidates(found: Sequence[RulePlan], operation: str) -> Candidates:
+    admitted = [plan for plan in found if plan.policy.admission]
+    stay_out = len(admitted) < len(found)
     groups = _group(found, "validate"), _group(found, "mutate"), _group(found, *BACKGROUND_KINDS)
     policies = [tuple(policy for policy, _ in group) for group in groups]
-    return Candidates(*groups, stay_out, *policies)
+    fused = (FusedRules(groups[0], operation, FUEL, brief=brief) for brief in (False, True))
+    return Candidates(*groups, stay_out, *policies, *fused, _candidates(admitted, operation) if stay_out else None)
 
 
 def _group(found: Sequence[RulePlan], *kinds: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:

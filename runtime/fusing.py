@@ -1,0 +1,194 @@
+"""The rules that judge a request, fused: which of them pass for sure is asked at once, the others run one by one.
+
+:class:`FusedRules` stands for the rules that one kind and operation can reach. ``runtime.policyset`` makes it,
+``runtime.engine`` asks it. Functions are generated for rules that have been asked a second time, in the background
+where the code of the set is, and at once elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from vm.host import Status
+
+if TYPE_CHECKING:
+    from runtime.policyset import Mismatches, PolicyInfo, RulePlan
+    from vm.fused import Fused
+    from vm.host import Meter
+    from vm.verify import VerifiedModule
+
+Group: TypeAlias = "tuple[PolicyInfo, tuple[RulePlan, ...]]"
+"""A policy with those of its rules that may reach a request."""
+
+Later: TypeAlias = Callable[[Callable[[], object]], None]
+
+UNIT: Final = 64
+"""Rules of one generated function: beyond that it is generated too long in one piece, and gains little."""
+MOST_KNOWN: Final = 256
+"""Answers kept, each of which has as many entries as there are rules."""
+
+
+class Generated(partial[Any]):
+    """Runs the code of a module that tier 2 generates, and knows the module, so that its rules can be fused with those
+    of others. ``later`` does what can wait, None where nothing waits; where there are ``mismatches``, what the fused
+    rules say is compared with the exact code, and differences are noted there."""
+
+    module: VerifiedModule
+    later: Later | None
+    mismatches: Mismatches | None
+
+    @classmethod
+    def of(
+        cls,
+        run: Callable[..., Any],
+        module: VerifiedModule,
+        *,
+        later: Later | None = None,
+        mismatches: Mismatches | None = None,
+    ) -> Generated:
+        made = cls(run)
+        made.module = module
+        made.later = later
+        made.mismatches = mismatches
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the fused rules say of a request: the rules that are left to run, those that passed, and those that have no
+    result."""
+
+    left: tuple[Group, ...]
+    passed: tuple[RulePlan, ...]
+    silent: tuple[RulePlan, ...]
+    _positions: dict[int, int] = field(repr=False)
+    _known: dict[tuple[int, ...], tuple[RulePlan, ...]] = field(default_factory=dict, repr=False)
+
+    def with_others(self, others: Sequence[RulePlan]) -> tuple[RulePlan, ...]:
+        """All rules that passed, in their order: those that did surely, and others of those left."""
+        if not others:
+            return self.passed
+        key = tuple(map(id, others))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            merged = sorted((*self.passed, *others), key=lambda plan: self._positions[id(plan)])
+            known = self._known[key] = tuple(merged)
+        return known
+
+
+class FusedRules:
+    """The rules in ``groups`` for requests of an operation, each of which may use ``fuel``. ``brief``: a rule that says
+    something of a pass, or that has properties of its own, is for the exact code."""
+
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_brief",
+        "_mismatches",
+        "_plans",
+        "_positions",
+        "_units",
+        "fuel",
+        "groups",
+        "operation",
+    )
+
+    def __init__(self, groups: tuple[Group, ...], operation: str, fuel: int, *, brief: bool) -> None:
+        self.groups = groups
+        self.operation = operation
+        self.fuel = fuel
+        self._brief = brief
+        self._plans = tuple(plan for policy, plans in groups for plan in plans if _fusable(policy, plan, brief))
+        self._positions = {id(plan): i for i, plan in enumerate(chain.from_iterable(plans for _, plans in groups))}
+        self._units: tuple[tuple[int, Fused], ...] | None = None
+        self._asked = 0
+        self._answers: dict[tuple[int, int], Verdict] = {}
+        self._mismatches = _run(self._plans[0]).mismatches if self._plans else None
+
+    def judge(self, root: dict[str, Any], meter: Meter) -> Verdict | None:
+        """What the rules say of a request; None while there is no code for that yet."""
+        units = self._units
+        if units is None:
+            return self._first(root, meter)
+        failed = silent = 0
+        for at, unit in units:
+            no, none = unit.run(root, meter)
+            if no:
+                failed |= no << at
+            if none:
+                silent |= none << at
+        known = self._answers.get((failed, silent))
+        if known is None:
+            known = self._answer(failed, silent)
+        if self._mismatches is not None and not self._agrees(known, root, meter, self._mismatches):
+            return None
+        return known
+
+    def _agrees(self, verdict: Verdict, root: dict[str, Any], meter: Meter, mismatches: Mismatches) -> bool:
+        """Whether the exact code says what the fused rules say; notes where not."""
+        good = True
+        for plans, status in ((verdict.passed, Status.PASS), (verdict.silent, Status.NONE)):
+            for plan in plans:
+                meter.begin()
+                outcome = plan.run(plan.entry, root, meter)
+                mismatches.compared += 1
+                if outcome.status is not status:
+                    good = False
+                    said, exact = status.name.lower(), Status(outcome.status).name.lower()
+                    mismatches.add(f"rule {plan.name} of {plan.policy.key}: fused {said}, exact {exact}")
+        return good
+
+    def _first(self, root: dict[str, Any], meter: Meter) -> Verdict | None:
+        self._asked += 1
+        if self._asked != 2 or not self._plans:
+            return None
+        later = _run(self._plans[0]).later
+        if later is not None:
+            later(self._prepare)
+            return None
+        self._prepare()
+        return self.judge(root, meter)
+
+    def _prepare(self) -> None:
+        from vm.fused import fuse
+
+        units = []
+        for at in range(0, len(self._plans), UNIT):
+            rules = [(_run(plan).module, plan.entry) for plan in self._plans[at : at + UNIT]]
+            unit = fuse(rules, self.operation, self.fuel, texts=not self._brief)
+            if unit is not None:
+                units.append((at, unit))
+        self._units = tuple(units)
+
+    def _answer(self, failed: int, silent: int) -> Verdict:
+        sure = 0
+        for at, unit in self._units or ():
+            sure |= unit.sure << at
+        done = sure & ~failed
+        over = {id(plan) for i, plan in enumerate(self._plans) if done >> i & 1}
+        passed = tuple(plan for i, plan in enumerate(self._plans) if done & ~silent & 1 << i)
+        nothing = tuple(plan for i, plan in enumerate(self._plans) if done & silent & 1 << i)
+        left = ((policy, tuple(p for p in plans if id(p) not in over)) for policy, plans in self.groups)
+        if len(self._answers) >= MOST_KNOWN:
+            self._answers.clear()
+        found = Verdict(tuple(group for group in left if group[1]), passed, nothing, self._positions)
+        self._answers[failed, silent] = found
+        return found
+
+
+def _run(plan: RulePlan) -> Generated:
+    """How a rule that can be fused is run."""
+    assert isinstance(plan.run, Generated)
+    return plan.run
+
+
+def _fusable(policy: PolicyInfo, plan: RulePlan, brief: bool) -> bool:
+    """Whether nothing of a rule matters but that it passes: no message, no order, no exception."""
+    keep = policy.properties_vary if brief else policy.recorded
+    return not keep and not policy.apply_one and not plan.exemptions and isinstance(plan.run, Generated)

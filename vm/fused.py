@@ -1,0 +1,160 @@
+"""Many rules at once: the checks of ``vm.decisions`` as one Python function that says which rules do not surely pass.
+
+:func:`fuse` puts the checks of all rules of one kind and operation together: what several rules ask is asked once, each
+list is gone through once for all of them, and a field is read once. The answer are two numbers whose bits are rules:
+those that do not surely pass, which the exact code then runs, and those that surely have no result. ``runtime.fusing``
+calls it.
+
+Nothing in the function charges fuel. Instead it only answers where a bound is known that the exact run cannot exceed:
+each list is at most as long as the limit by which the fuel of the rule was added up, and each call of an intrinsic gets
+the allowance that was added up for it. Beyond that a rule is not sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from vm.decisions import FAIL, Checks, Each, Facts, If, Silent, TooMuch, questions
+from vm.expressions import Expr, Table, of_value
+from vm.fuel import CHUNK
+from vm.fused_source import Scope, Writer
+from vm.host import Meter, OutOfFuel
+from vm.isa import Effect
+from vm.semantics import METERED
+from vm.structure import LOOPS
+from vm.translator import GLOBALS
+from vm.values import MISSING, Err
+from vm.verify import VerifiedFunction, VerifiedModule
+
+ALLOWANCE: Final = 400
+"""Fuel for one call of an intrinsic: 25,600 items or characters."""
+_LIMITS: Final = ((512, 64, 16), (256, 32, 8), (128, 16, 4), (64, 8, 2))
+"""How long lists may be, by how many loops go on around: the first row with which a rule keeps to its fuel counts."""
+
+_NUMBERS: Final = frozenset((int, float))
+_JSON: Final = frozenset((dict, list, str, int, float, bool, type(None), type(MISSING), Err))
+
+_MAP: Final = of_value({})
+
+Rule = tuple[VerifiedModule, int]
+"""A rule to be fused: its module, and the number of its function there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The function of some rules. ``sure`` has a bit for each of those that it can answer for, ``source`` is for
+    people."""
+
+    sure: int
+    source: str = field(repr=False)
+    _run: Callable[[dict[str, Any], Meter], tuple[int, int]] = field(repr=False)
+
+    def run(self, root: dict[str, Any], meter: Meter) -> tuple[int, int]:
+        """(rules that do not surely pass, rules that surely have no result)"""
+        try:
+            return self._run(root, meter)
+        except OutOfFuel:
+            return self.sure, 0
+
+
+def fuse(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True) -> Fused | None:
+    """The fused function of rules for requests of an operation, each of which may use ``fuel``; None where nothing is
+    sure of any. Without ``texts`` a rule that passes with a message of its own counts as not sure."""
+    table = Table()
+    facts = Facts(texts=texts)
+    writer = Writer(table, {**GLOBALS, "NUMBERS": _NUMBERS, "JSON": _JSON}, ALLOWANCE)
+    guards = _guards(table, facts, operation)
+    maps = tuple(facts.kinds)
+    # Which values rules want fields or elements of is known when all have been followed once.
+    for again in (False, True):
+        scope, sure = Scope(), 0
+        for i, (m, entry) in enumerate(rules):
+            limits = _limits(m, entry, fuel)
+            try:
+                checks = questions(table, m, entry, facts) if limits else (FAIL,)
+                if FAIL not in checks and again:
+                    add(scope, checks, 1 << i, limits, 0)
+            except TooMuch:
+                continue
+            if FAIL not in checks:
+                sure |= 1 << i
+    if not sure:
+        return None
+    source = writer.function(scope, maps, guards, sure)
+    code = compile(source, "<thesmos:fused>", "exec", dont_inherit=True, optimize=2)
+    (body,) = (c for c in code.co_consts if isinstance(c, CodeType))
+    return Fused(sure, source, FunctionType(body, writer.names, "fused"))
+
+
+def _guards(t: Table, facts: Facts, operation: str) -> list[tuple[Expr, Expr]]:
+    """What is taken for granted of a root, for generated code to see to: the operation, that the request and its object
+    are maps, and that the names of the object are names of one object."""
+    resource = t.get(t.root, "$resource")
+    request = t.get(t.root, "request")
+    word = t.const(operation)
+    guards = [(t.get(t.root, "$operation"), word), (t.get(request, "operation"), word)]
+    if operation in ("CREATE", "UPDATE"):
+        guards += [(t.get(t.root, "$object"), resource), (t.get(request, "object"), resource)]
+    facts.bound = dict(guards)
+    facts.kinds = {request: _MAP, resource: _MAP}
+    return guards
+
+
+def add(scope: Scope, checks: Checks, rule: int, limits: tuple[int, ...], depth: int) -> None:
+    """Puts the checks of a rule among those of others; ``rule`` is its bit."""
+    for check in checks:
+        match check:
+            case If(condition, yes, no):
+                arms = scope.ifs.get(condition)
+                if arms is None:
+                    arms = scope.ifs[condition] = (Scope(), Scope())
+                add(arms[0], yes, rule, limits, depth)
+                add(arms[1], no, rule, limits, depth)
+            case Each(over, how, inner):
+                limit = limits[min(depth, len(limits) - 1)]
+                known = scope.each.get((over, how))
+                if known is None:
+                    known = scope.each[over, how] = Scope(limit=limit)
+                known.limit = min(known.limit, limit)
+                add(known, inner, rule, limits, depth + 1)
+            case Silent():
+                scope.silent |= rule
+            case _:
+                scope.fail |= rule
+    scope.rules |= rule
+
+
+def _limits(m: VerifiedModule, entry: int, fuel: int) -> tuple[int, ...]:
+    """The limits of lists with which a rule keeps to its fuel, whatever it is given; empty when there are none."""
+    fn = m.functions[entry]
+    return next((limits for limits in _LIMITS if _bound(m, fn, limits, 0) <= fuel), ())
+
+
+def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], depth: int) -> int:
+    """The most that a function can use where no list is longer than its limit and no call exceeds its allowance."""
+    struct = fn.structure()
+    rounds = [1]
+    total = fn.cost
+    for i, (_, op, a, _) in enumerate(struct.instrs):
+        here = rounds[-1]
+        name = op.name
+        if name in LOOPS:
+            limit = limits[min(depth + len(rounds) - 1, len(limits) - 1)]
+            total += here * (limit * fn.loops[i] + (limit >> CHUNK))
+            rounds.append(here * limit)
+        elif name == "end" and struct.instrs[struct.partner[i]].op.name in LOOPS:
+            rounds.pop()
+        elif name in ("call", "cell"):
+            callee = m.functions[a if name == "call" else m.cells[a]]
+            total += here * _bound(m, callee, limits, depth + len(rounds) - 1)
+        elif name == "invoke" or name in METERED or op.effect is Effect.METERS:
+            total += here * ALLOWANCE
+    return total
+
+
+def covered(sure: int) -> Iterable[int]:
+    """The numbers of the rules whose bits are set."""
+    return (i for i in range(sure.bit_length()) if sure >> i & 1)

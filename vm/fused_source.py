@@ -1,0 +1,488 @@
+"""Writes checks of many rules as the source of one Python function, for ``vm.fused``.
+
+A :class:`Scope` is what is checked at one place. Values that several checks there want get names at its head; checks of
+one text against many patterns become one look-up, since a cluster has few distinct images and amounts; fields that
+single rules ask about are looked for together. The source holds no text of a policy: constants, patterns, intrinsics
+and masks are bound in the globals, as in ``vm.translator``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from vm.decisions import Fork
+from vm.expressions import SIZED_KINDS, Expr, Kinds, Table, of_value
+from vm.fuel import CHUNK
+from vm.isa import BY_NAME
+from vm.values import MISSING, Value
+
+_FREE: Final = (1 << CHUNK) - 1
+_FEW: Final = 3
+"""Patterns of one value from which on what they said of a text is kept."""
+_TEXTS: Final = 1024
+_LONGEST: Final = 200
+"""How many texts, and of what length, are kept with what patterns said of them: about 300 KB at the most."""
+_TYPE: Final = {"map": "dict", "list": "list", "text": "str", "err": "Err"}
+_SINGLE: Final = {"true": "True", "false": "False", "null": "None", "missing": "MISSING"}
+
+Known = Mapping[Expr, Kinds]
+
+
+@dataclass(slots=True)
+class Scope:
+    """What is checked at one place: the rules that fail there and those that are silent, conditions with what is
+    checked where they hold and where not, and lists (with how they are gone through) with what is checked of their
+    elements. ``limit`` is how long the list around may be, ``rules`` are those that have something here."""
+
+    fail: int = 0
+    silent: int = 0
+    ifs: dict[Expr, tuple[Scope, Scope]] = field(default_factory=dict)
+    each: dict[tuple[Expr, str], Scope] = field(default_factory=dict)
+    limit: int = 0
+    rules: int = 0
+    needs: frozenset[Expr] | None = None
+
+    def empty(self) -> bool:
+        return not (self.fail or self.silent or self.ifs or self.each)
+
+    def only_fails(self) -> bool:
+        return bool(self.fail) and not (self.silent or self.ifs or self.each)
+
+    def wanted(self) -> frozenset[Expr]:
+        """All values that some check here or inside wants."""
+        if self.needs is None:
+            found: set[Expr] = set()
+            for condition, arms in self.ifs.items():
+                found.update(parts(condition))
+                for arm in arms:
+                    found |= arm.wanted()
+            for (over, _), inner in self.each.items():
+                found.update(parts(over))
+                found |= inner.wanted()
+            self.needs = frozenset(found)
+        return self.needs
+
+
+def parts(x: Expr) -> Iterator[Expr]:
+    """An expression and all in it that may get a name."""
+    if x.op in ("get", "call", "collect", "op", "equal", "built"):
+        yield x
+    for arg in x.args:
+        yield from parts(arg)
+    if x.op == "collect":
+        # What its rounds want of outside; what depends on its element stays inside.
+        for inner in _shaped(x.data[1]):
+            yield from (y for y in parts(inner) if x.payload not in y.loops)
+
+
+def _shaped(shape: Any) -> Iterator[Expr]:
+    if isinstance(shape, Fork):
+        yield shape.condition
+        yield from _shaped(shape.yes)
+        yield from _shaped(shape.no)
+    else:
+        yield from shape
+
+
+class Writer:
+    """Writes one function; fills ``names`` with what the source mentions."""
+
+    def __init__(self, table: Table, names: dict[str, Any], allowance: int) -> None:
+        self.t = table
+        self.names = names
+        self.allowance = allowance
+        self.lines: list[str] = []
+        self.count = 0
+        self.bound: dict[Any, str] = {}
+
+    def function(self, scope: Scope, maps: tuple[Expr, ...], guards: list[tuple[Expr, Expr]], sure: int) -> str:
+        """The source. Where one of ``maps`` is none, or the two of a guard are not the same, no rule of ``sure`` is
+        sure."""
+        self.line(0, "def fused(root, meter):")
+        at = Place(1, {}, dict.fromkeys(maps, _MAP), frozenset())
+        for x in maps:
+            self.line(1, f"if type({self.named(x, at)}) is not dict: return {sure}, 0")
+        for x, y in guards:
+            differ = "!=" if y.op == "const" else "is not"
+            self.line(1, f"if {self.value(x, at)} {differ} {self.value(y, at)}: return {sure}, 0")
+        self.line(1, "u = s = 0")
+        self.scope(scope, at)
+        self.line(1, "return u, s")
+        return "\n".join(self.lines) + "\n"
+
+    # lines and names
+
+    def line(self, indent: int, text: str) -> None:
+        self.lines.append(" " * indent + text)
+
+    def temp(self) -> str:
+        self.count += 1
+        return f"t{self.count}"
+
+    def bind(self, prefix: str, key: Any, value: Any) -> str:
+        name = self.bound.get((prefix, key))
+        if name is None:
+            name = self.bound[prefix, key] = f"{prefix}{len(self.bound)}"
+            self.names[name] = value
+        return name
+
+    def constant(self, x: Expr) -> str:
+        v = x.payload
+        if v is None or v is True or v is False:
+            return repr(v)
+        return "MISSING" if v is MISSING else self.bind("k", x, v)
+
+    def key(self, key: str) -> str:
+        return self.constant(self.t.const(key))
+
+    # scopes
+
+    def scope(self, s: Scope, at: Place, *, grouped: bool = False) -> None:
+        if s.fail:
+            self.line(at.indent, f"u |= {s.fail}")
+        if s.silent:
+            self.line(at.indent, f"s |= {s.silent}")
+        rare = {} if grouped else self.rare(s, at)
+        aside = {condition for group in rare.values() for condition in group}
+        self.shared(s, at, aside)
+        tables = self.tables(s)
+        done = {condition for group in tables.values() for condition in group}
+        for x, group in tables.items():
+            self.table(x, [(c.payload, *s.ifs[c]) for c in group], at)
+        for condition, (yes, no) in s.ifs.items():
+            if condition not in done and condition not in aside:
+                self.branch(condition, yes, no, at)
+        for x, conditions in rare.items():
+            keys = frozenset(c.args[0].data for c in conditions)
+            self.line(at.indent, f"if not {self.bind('d', keys, keys.isdisjoint)}({self.value(x, at)}):")
+            self.scope(Scope(ifs={c: s.ifs[c] for c in conditions}), at.inside(), grouped=True)
+        for (over, how), inner in s.each.items():
+            self.loop(over, how, inner, at)
+
+    def shared(self, s: Scope, at: Place, aside: set[Expr]) -> None:
+        """Gives names to what is wanted more than once here."""
+        often: dict[Expr, int] = {}
+        for condition, arms in s.ifs.items():
+            if condition in aside:
+                continue
+            inner = arms[0].wanted() | arms[1].wanted()
+            own = set(parts(condition))
+            for x in own | inner:
+                often[x] = often.get(x, 0) + (2 if x in own and (x in inner or not _once(condition, x)) else 1)
+        for (over, _), scope in s.each.items():
+            inner = scope.wanted()
+            own = set(parts(over))
+            for x in own | inner:
+                often[x] = often.get(x, 0) + (2 if x in own and x in inner else 1)
+        for x in sorted((x for x, n in often.items() if n > 1), key=lambda x: x.number):
+            if x not in at.names and x.loops <= at.loops and self.placed(x, at):
+                self.named(x, at)
+
+    def placed(self, x: Expr, at: Place) -> bool:
+        """Whether all that it looks into is known to be there, so that reading it early is cheap."""
+        if x.op == "get":
+            return at.kinds_of(x.args[0]) == _MAP and (x.args[0] in at.names or self.placed(x.args[0], at))
+        if x.op == "collect" and at.kinds_of(x.args[0]) != _LIST:
+            return False
+        return all(self.placed(a, at) for a in x.args)
+
+    def rare(self, s: Scope, at: Place) -> dict[Expr, list[Expr]]:
+        """Fields that only one rule each asks about, and nothing when they are not there: by the map that they are
+        in."""
+        found: dict[Expr, list[Expr]] = {}
+        for condition, (yes, no) in s.ifs.items():
+            if condition.op == "test" and condition.data == _GONE and yes.empty() and condition.args[0].op == "get":
+                x = condition.args[0]
+                others = (arms for c, arms in s.ifs.items() if c is not condition)
+                single = no.rules & (no.rules - 1) == 0
+                inside = single and at.kinds_of(x.args[0]) == _MAP and x not in at.names
+                if inside and not any(x in arm.wanted() for arms in others for arm in arms):
+                    found.setdefault(x.args[0], []).append(condition)
+        return {x: group for x, group in found.items() if len(group) > _FEW}
+
+    def tables(self, s: Scope) -> dict[Expr, list[Expr]]:
+        """Patterns by the value that they are asked of, where a rule fails that does not match and that is all."""
+        found: dict[Expr, list[Expr]] = {}
+        for condition, (yes, no) in s.ifs.items():
+            if condition.op == "pred" and (yes.empty() or yes.only_fails()) and (no.empty() or no.only_fails()):
+                found.setdefault(condition.args[0], []).append(condition)
+        return {x: group for x, group in found.items() if len(group) >= _FEW}
+
+    def table(self, x: Expr, group: list[tuple[Callable[[Value], bool], Scope, Scope]], at: Place) -> None:
+        v = self.atom(x, at)
+        look, judge = verdicts([(holds, yes.fail, no.fail) for holds, yes, no in group])
+        known, asked = self.bind("g", len(self.bound), look), self.bind("a", len(self.bound), judge)
+        t = self.temp()
+        if at.kinds_of(x) == _TEXT:
+            self.line(at.indent, f"{t} = {known}({v})")
+        else:
+            self.line(at.indent, f"{t} = {known}({v}) if type({v}) is str else None")
+        self.line(at.indent, f"if {t} is None: {t} = {asked}({v})")
+        self.line(at.indent, f"if {t}: u |= {t}")
+
+    def branch(self, condition: Expr, yes: Scope, no: Scope, at: Place) -> None:
+        if yes.empty() and no.empty():
+            return
+        if yes.empty():
+            self.line(at.indent, f"if {self.condition(condition, at, holds=False)}:")
+            self.scope(no, at.where(condition, False))
+            return
+        self.line(at.indent, f"if {self.condition(condition, at, holds=True)}:")
+        self.scope(yes, at.where(condition, True))
+        if not no.empty():
+            self.line(at.indent, "else:")
+            self.scope(no, at.where(condition, False))
+
+    def loop(self, over: Expr, how: str, inner: Scope, at: Place) -> None:
+        t = self.t
+        level = at.open.count(over)
+        x = self.atom(over, at)
+        kind, name = (_MAP, "dict") if how == "each_pair" else (_LIST, "list")
+        # What is no list has failed before where the rule expects one.
+        other = "" if at.kinds_of(over) == kind else f"type({x}) is not {name} or "
+        self.line(at.indent, f"if {other}len({x}) > {inner.limit}: u |= {inner.rules}")
+        self.line(at.indent, "else:")
+        element = t.make("var", (over,), ("item", level))
+        name = self.temp()
+        names = {**at.names, element: name}
+        bound = {element}
+        head = f"for {name} in {x}:"
+        if how == "each_pair":
+            key = t.make("var", (over,), ("key", level))
+            names[key] = other = self.temp()
+            bound.add(key)
+            head = f"for {other}, {name} in {x}.items():"
+        elif how == "each_index":
+            index = t.make("var", (over,), ("index", level))
+            names[index] = other = self.temp()
+            bound.add(index)
+            head = f"for {other}, {name} in enumerate({x}):"
+        self.line(at.indent + 1, head)
+        self.scope(inner, Place(at.indent + 2, names, at.kinds, at.loops | bound, (*at.open, over)))
+
+    # conditions
+
+    def condition(self, x: Expr, at: Place, *, holds: bool) -> str:
+        """The text of a condition, or of its opposite."""
+        if x in at.names:
+            return at.names[x] if holds else f"not {at.names[x]}"
+        match x.op:
+            case "test":
+                return self.test(x, at, holds)
+            case "empty":
+                return f"not {self.atom(x.args[0], at)}" if holds else self.atom(x.args[0], at)
+            case "text":
+                return f"{self.atom(x.args[0], at)} {'==' if holds else '!='} {self.key(x.data)}"
+        text = self.value(x, at)
+        return text if holds else f"not {text}"
+
+    def test(self, x: Expr, at: Place, holds: bool) -> str:
+        of = x.args[0]
+        is_ = "is" if holds else "is not"
+        if len(x.data) == 1:
+            (kind,) = x.data
+            if kind == "missing" and of.op == "get" and of not in at.names and at.kinds_of(of.args[0]) == _MAP:
+                inside = "not in" if holds else "in"
+                return f"{self.key(of.data)} {inside} {self.atom(of.args[0], at)}"
+            v = self.atom(of, at)
+            if kind in _SINGLE:
+                return f"{v} {is_} {_SINGLE[kind]}"
+            if kind in _TYPE:
+                return f"type({v}) {is_} {_TYPE[kind]}"
+        v = self.atom(of, at)
+        terms = [f"{v} is {_SINGLE[k]}" for k in sorted(x.data) if k in _SINGLE]
+        terms += [f"type({v}) is {_TYPE[k]}" for k in sorted(x.data) if k in _TYPE]
+        if x.data & _NUMBERS:
+            terms.append(f"type({v}) in NUMBERS")
+        if "other" in x.data:
+            terms.append(f"type({v}) not in JSON")
+        text = " or ".join(terms)
+        return f"({text})" if holds else f"not ({text})"
+
+    # values
+
+    def named(self, x: Expr, at: Place) -> str:
+        """The value under a name of its own from here on."""
+        if x.op in ("const", "root") or x in at.names:
+            return self.value(x, at)
+        text = self.value(x, at)
+        name = at.names.get(x)
+        if name is None:
+            name = at.names[x] = self.temp()
+            self.line(at.indent, f"{name} = {text}")
+        return name
+
+    def atom(self, x: Expr, at: Place) -> str:
+        return self.named(x, at)
+
+    def value(self, x: Expr, at: Place) -> str:
+        name = at.names.get(x)
+        if name is not None:
+            return name
+        match x.op:
+            case "const":
+                return self.constant(x)
+            case "root":
+                return "root"
+            case "get":
+                base = self.atom(x.args[0], at)
+                text = f"{base}.get({self.key(x.data)}, MISSING)"
+                return text if at.kinds_of(x.args[0]) == _MAP else f"({text} if type({base}) is dict else MISSING)"
+            case "pred":
+                return f"{self.bind('q', (x.data, x.payload), x.payload)}({self.value(x.args[0], at)})"
+            case "not":
+                return f"(not {self.value(x.args[0], at)})"
+            case "test" | "empty" | "text":
+                return f"({self.condition(x, at, holds=True)})"
+            case "built":
+                return f"[{', '.join(self.value(a, at) for a in x.args)}]"
+            case "equal":
+                return self.called("s_equal", [self.value(a, at) for a in x.args], at, x, "{}, {}, meter")
+            case "call":
+                return self.call(x, at)
+            case "collect":
+                return self.collect(x, at)
+        return self.operation(x, at)
+
+    def operation(self, x: Expr, at: Place) -> str:
+        name, key = x.data
+        if name == "length" and not at.kinds_of(x.args[0]) - SIZED_KINDS:
+            return f"len({self.value(x.args[0], at)})"
+        template = BY_NAME[name].tier2
+        bound = self.key(key) if key is not None else ""
+        if template is None:
+            args = [self.value(a, at) for a in x.args]
+            return f"s_{name}({', '.join([*args, *([bound] if bound else [])])})"
+        args = [self.atom(a, at) if template.count(f"{{{n}}}") > 1 else self.value(a, at) for n, a in enumerate(x.args)]
+        return template.format(*args, a=bound, b=bound)
+
+    def called(self, function: str, args: list[str], at: Place, x: Expr, form: str) -> str:
+        """A call with an allowance of fuel, under a name."""
+        self.line(at.indent, f"meter.left = {self.allowance}")
+        name = at.names[x] = self.temp()
+        self.line(at.indent, f"{name} = {function}({form.format(*args)})")
+        return name
+
+    def call(self, x: Expr, at: Place) -> str:
+        body, metered, _ = x.payload
+        entry, sized, measured, lent = x.data
+        args = [self.atom(a, at) for a in x.args]
+        if metered or sized or measured:
+            self.line(at.indent, f"meter.left = {self.allowance}")
+        for n in sized:
+            self.line(
+                at.indent,
+                f"if type({args[n]}) in LONG and len({args[n]}) > {_FREE}: meter.charge(len({args[n]}) >> {CHUNK})",
+            )
+        for n in (n for n in measured if x.args[n].kinds - _NUMBERS):
+            self.line(at.indent, f"measure({args[n]}, meter)")
+        function = self.bind("i", (entry, lent), body)
+        name = at.names[x] = self.temp()
+        self.line(at.indent, f"{name} = {function}({', '.join([*(['meter'] if metered else []), *args])})")
+        return name
+
+    def collect(self, x: Expr, at: Place) -> str:
+        over = x.args[0]
+        v = self.atom(over, at)
+        if at.kinds_of(over) != _LIST:
+            v = f"({v} if type({v}) is list else [])"
+        _, shape = x.data
+        # What a round wants of outside is named outside.
+        for outer in sorted({y for y in parts(x) if y is not x}, key=lambda y: y.number):
+            if outer.loops <= at.loops and self.placed(outer, at):
+                self.named(outer, at)
+        name = self.temp()
+        self.line(at.indent, f"if len({v}) > {_COLLECTED[min(len(at.open), 2)]}: raise OutOfFuel")
+        self.line(at.indent, f"{name} = []")
+        element = self.temp()
+        self.line(at.indent, f"for {element} in {v}:")
+        inner = Place(
+            at.indent + 1, {**at.names, x.payload: element}, at.kinds, at.loops | {x.payload}, (*at.open, over)
+        )
+        self.shape(shape, name, inner)
+        at.names[x] = name
+        return name
+
+    def shape(self, shape: Any, name: str, at: Place) -> None:
+        if isinstance(shape, Fork):
+            for y in sorted(_twice(shape), key=lambda y: y.number):
+                if y not in at.names and y.loops <= at.loops and self.placed(y, at):
+                    self.named(y, at)
+            for holds, arm in ((True, shape.yes), (False, shape.no)):
+                if arm != ():
+                    # Both arms ask again where both add something, which is rare.
+                    self.line(at.indent, f"if {self.condition(shape.condition, at, holds=holds)}:")
+                    self.shape(arm, name, at.where(shape.condition, holds))
+            return
+        for item in shape:
+            self.line(at.indent, f"{name}.append({self.value(item, at)})")
+
+
+@dataclass(slots=True)
+class Place:
+    """Where lines go: their indentation, the names that values have there, what is known of kinds, and the elements of
+    the loops around."""
+
+    indent: int
+    names: dict[Expr, str]
+    kinds: Known
+    loops: frozenset[Expr]
+    open: tuple[Expr, ...] = ()
+
+    def kinds_of(self, x: Expr) -> Kinds:
+        return self.kinds.get(x, x.kinds)
+
+    def inside(self) -> Place:
+        return Place(self.indent + 1, dict(self.names), self.kinds, self.loops, self.open)
+
+    def where(self, condition: Expr, holds: bool) -> Place:
+        """One level in, where a condition holds or does not."""
+        place = self.inside()
+        if condition.op == "test":
+            x = condition.args[0]
+            known = self.kinds_of(x)
+            place.kinds = {**self.kinds, x: known & condition.data if holds else known - condition.data}
+        return place
+
+
+def verdicts(
+    group: list[tuple[Callable[[Value], bool], int, int]],
+) -> tuple[Callable[[str], int | None], Callable[[Value], int]]:
+    """(what is known of a text, what is found out of a value): masks of the rules that fail by it. ``group`` are
+    patterns, each with the rules that fail where it holds and where not."""
+    known: dict[str, int] = {}
+
+    def judge(value: Value) -> int:
+        failed = 0
+        for holds, where, where_not in group:
+            failed |= where if holds(value) else where_not
+        if type(value) is str and len(value) <= _LONGEST:
+            if len(known) >= _TEXTS:
+                known.clear()
+            known[value] = failed
+        return failed
+
+    return known.get, judge
+
+
+def _once(condition: Expr, x: Expr) -> bool:
+    return sum(y is x for y in parts(condition)) == 1
+
+
+def _twice(shape: Fork) -> set[Expr]:
+    seen: set[Expr] = set()
+    often: set[Expr] = set()
+    for x in _shaped(shape):
+        for y in parts(x):
+            (often if y in seen else seen).add(y)
+    return often
+
+
+_MAP: Final = of_value({})
+_LIST: Final = of_value([])
+_TEXT: Final = of_value("")
+_GONE: Final = of_value(MISSING)
+_NUMBERS: Final = of_value(0)
+_COLLECTED: Final = (64, 8, 2)
+"""How long a list may be of which another is made, by how many loops go on around: no rule has lower limits."""
