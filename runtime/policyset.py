@@ -266,10 +266,23 @@ def mentions_images(module: Module) -> bool:
 def _candidates(found: Sequence[RulePlan], operation: str) -> Candidates:
     admitted = [plan for plan in found if plan.policy.admission]
     stay_out = len(admitted) < len(found)
-    groups = _group(found, "validate"), _group(found, "mutate"), _group(found, *BACKGROUND_KINDS)
-    policies = [tuple(policy for policy, _ in group) for group in groups]
-    fused = (FusedRules(groups[0], operation, FUEL, brief=brief) for brief in (False, True))
-    return Candidates(*groups, stay_out, *policies, *fused, _candidates(admitted, operation) if stay_out else None)
+    validate, mutate, background = (_group(found, *kinds) for kinds in (("validate",), ("mutate",), BACKGROUND_KINDS))
+    return Candidates(
+        validate=validate,
+        mutate=mutate,
+        background=background,
+        some_stay_out=stay_out,
+        validating=_policies(validate),
+        mutating=_policies(mutate),
+        in_background=_policies(background),
+        fused=FusedRules(validate, operation, FUEL, brief=False),
+        fused_brief=FusedRules(validate, operation, FUEL, brief=True),
+        admitted=_candidates(admitted, operation) if stay_out else None,
+    )
+
+
+def _policies(groups: Iterable[tuple[PolicyInfo, tuple[RulePlan, ...]]]) -> tuple[PolicyInfo, ...]:
+    return tuple(policy for policy, _ in groups)
 
 
 def _group(found: Sequence[RulePlan], *kinds: str) -> tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]:

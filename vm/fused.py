@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from vm.decisions import FAIL, Checks, Each, Facts, If, Silent, TooMuch, questions
+from vm.decisions import FAIL, Checks, Each, Facts, If, Silent
 from vm.expressions import Expr, Table, of_value
+from vm.following import TooMuch, questions
 from vm.fuel import CHUNK
 from vm.fused_source import Scope, Writer
 from vm.host import Meter, OutOfFuel

@@ -108,7 +108,7 @@ class Writer:
             self.line(1, f"if {self.value(x, at)} {differ} {self.value(y, at)}: return {sure}, 0")
         self.line(1, "u = s = 0")
         self.scope(scope, at)
-        self.line(1, "return u, s")
+        self.line(1, "return u, s & ~u")
         return "\n".join(self.lines) + "\n"
 
     # lines and names
@@ -365,8 +365,8 @@ class Writer:
         return name
 
     def call(self, x: Expr, at: Place) -> str:
-        body, metered, _ = x.payload
-        entry, sized, measured, lent = x.data
+        body, metered = x.payload
+        entry, lent, sized, measured, _ = x.data
         args = [self.atom(a, at) for a in x.args]
         if metered or sized or measured:
             self.line(at.indent, f"meter.left = {self.allowance}")

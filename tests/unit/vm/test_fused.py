@@ -1,0 +1,302 @@
+"""The fused function: what it looks like, what it takes for granted, and where it leaves a rule to the exact code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fuzz.gen import bytecode
+from vm.asm import assemble
+from vm.code import UnverifiedModule
+from vm.fused import Fused, fuse
+from vm.host import Meter
+from vm.verify import verify
+
+FUEL = 1_000_000
+
+TAGGED = """
+function tagged () locals "VV" -> O entry
+  path $resource.spec.containers
+  tee 1
+  is_list
+  not
+  if 0
+    const "no list"
+    o_fail
+    ret
+  end
+  local 1
+  as_list
+  each 0
+    local_get 0 "image"
+    p_scalar ["*:*", [[["=", "*:*"]]]]
+    not
+    if 0
+      const "no tag; __import__('os')"
+      o_fail
+      ret
+    end
+  end
+  o_pass
+  ret
+"""
+NAMED = """
+function named () locals "VV" -> O entry
+  path $operation
+  const "DELETE"
+  equal
+  if 0
+    o_none
+    ret
+  end
+  path $resource.spec.containers
+  as_list
+  each 0
+    local_get 0 "name"
+    is_missing
+    if 0
+      const "no name"
+      o_fail
+      ret
+    end
+  end
+  const "all have names"
+  o_pass_text
+  ret
+"""
+GOLDEN = """\
+def fused(root, meter):
+ t1 = root.get(k0, MISSING)
+ if type(t1) is not dict: return 3, 0
+ t2 = root.get(k1, MISSING)
+ if type(t2) is not dict: return 3, 0
+ if root.get(k2, MISSING) != k3: return 3, 0
+ if t1.get(k4, MISSING) != k3: return 3, 0
+ if root.get(k5, MISSING) is not t2: return 3, 0
+ if t1.get(k6, MISSING) is not t2: return 3, 0
+ u = s = 0
+ t3 = t2.get(k7, MISSING)
+ if type(t3) is dict:
+  t4 = t3.get(k8, MISSING)
+  if type(t4) is list:
+   if len(t4) > 512: u |= 3
+   else:
+    for t5 in t4:
+     if type(t5) is dict:
+      if not q9(t5.get(k10, MISSING)):
+       u |= 1
+      if k11 not in t5:
+       u |= 2
+     else:
+      u |= 3
+  else:
+   u |= 1
+ else:
+  u |= 1
+ return u, s & ~u
+"""
+POLICY = 'policy {"name": "p", "rules": [{"name": "r", "entry": 0}]}\n'
+
+
+def fused(*texts: str, operation: str = "CREATE", fuel: int = FUEL, said: bool = True) -> Fused | None:
+    m = verify(UnverifiedModule(assemble("".join(texts))), bytecode.lent())
+    return fuse([(m, n) for n in range(len(texts))], operation, fuel, texts=said)
+
+
+def root(*containers: Any, operation: str = "CREATE") -> dict[str, Any]:
+    made = {"spec": {"containers": list(containers)}}
+    return {
+        "$operation": operation,
+        "$resource": made,
+        "$object": made,
+        "request": {"operation": operation, "object": made},
+    }
+
+
+def asked(made: Fused | None, where: dict[str, Any]) -> tuple[int, int]:
+    assert made is not None
+    return made.run(where, Meter(FUEL))
+
+
+def test_rules_share_guards_loads_and_walks() -> None:
+    made = fused(TAGGED, NAMED)
+    assert made is not None
+    assert made.source == GOLDEN
+
+
+def test_no_text_of_a_policy_is_in_the_source() -> None:
+    made = fused(TAGGED)
+    assert made is not None
+    assert not any(word in made.source for word in ("import", "image", "containers", "CREATE"))
+
+
+def test_a_bit_for_each_rule_that_does_not_surely_pass() -> None:
+    made = fused(TAGGED, NAMED)
+    assert asked(made, root({"image": "a:1", "name": "c"})) == (0, 0)
+    assert asked(made, root({"image": "a", "name": "c"})) == (1, 0)
+    assert asked(made, root({"image": "a:1"})) == (2, 0)
+    assert asked(made, root("no map")) == (3, 0)
+
+
+def test_rules_without_a_result_are_told_apart() -> None:
+    made = fused(NAMED, operation="DELETE")
+    assert asked(made, root(operation="DELETE")) == (0, 1)
+
+
+def test_nothing_is_sure_of_a_request_that_is_not_what_was_taken_for_granted() -> None:
+    made = fused(TAGGED, NAMED)
+    good = root({"image": "a:1", "name": "c"})
+    other = {**good["$resource"]}
+    for strange in (
+        {**good, "$operation": "UPDATE"},
+        {**good, "request": None},
+        {**good, "request": {**good["request"], "operation": "DELETE"}},
+        {**good, "request": {**good["request"], "object": other}},
+        {**good, "$object": other},
+        {**good, "$resource": None},
+    ):
+        assert asked(made, strange) == (3, 0)
+
+
+def test_lists_beyond_the_bound_are_left_to_the_exact_code() -> None:
+    container = {"image": "a:1", "name": "c"}
+    assert asked(fused(TAGGED), root(*[container] * 512)) == (0, 0)
+    assert asked(fused(TAGGED), root(*[container] * 513)) == (1, 0)
+
+
+def test_the_less_fuel_the_shorter_the_lists() -> None:
+    container = {"image": "a:1", "name": "c"}
+    assert asked(fused(TAGGED, fuel=1_000), root(*[container] * 100)) == (1, 0)
+    assert asked(fused(TAGGED, fuel=1_000), root(*[container] * 64)) == (0, 0)
+    assert fused(TAGGED, fuel=100) is None
+
+
+def test_a_rule_that_says_something_of_a_pass_is_unsure_where_that_matters() -> None:
+    assert fused(NAMED, said=False) is None
+    assert fused(NAMED) is not None
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "  path $resource.a\n  await apicall\n  is_true\n",
+        '  const "a"\n  path $resource.a\n  to_text\n  concat 2\n  is_empty\n',
+        '  new_map\n  path $resource.a\n  put "k"\n  is_empty\n',
+    ],
+    ids=["host", "text", "map"],
+)
+def test_what_is_not_plain_is_left_to_the_exact_code(code: str) -> None:
+    rule = (
+        f'function f () locals "" -> O entry\n{code}  if 0\n    o_pass\n    ret\n  end\n  const ""\n  o_fail\n  ret\n'
+    )
+    assert fused(rule + POLICY) is None
+
+
+def test_texts_that_patterns_were_asked_about_are_forgotten_in_time() -> None:
+    patterns = "".join(
+        f'    local_get 0 "image"\n    p_scalar ["*{n}*", [[["=", "*{n}*"]]]]\n    not\n    if 0\n      const ""\n'
+        "      o_fail\n      ret\n    end\n"
+        for n in range(3)
+    )
+    rule = (
+        'function f () locals "V" -> O entry\n  path $resource.spec.containers\n  as_list\n  each 0\n'
+        f"{patterns}  end\n  o_pass\n  ret\n"
+    )
+    made = fused(rule)
+    for n in range(3_000):
+        assert asked(made, root({"image": f"012/{n}"})) == (0, 0)
+        assert asked(made, root({"image": f"12/{n:x}".replace("0", "o")})) == (1, 0)
+
+
+FLAT = """
+function flat () locals "VV" -> O entry
+  path $resource.list
+  tee 0
+  is_list
+  not
+  if 0
+    o_none
+    ret
+  end
+  local 0
+  invoke jmes.flatten
+  is_list
+  if 0
+    o_pass
+    ret
+  end
+  const ""
+  o_fail
+  ret
+"""
+FLAT_OR_NOT = """
+function flat_or_not () locals "VV" -> O entry
+  path $resource.list
+  invoke jmes.flatten
+  is_list
+  if 0
+    o_pass
+    ret
+  end
+  const ""
+  o_fail
+  ret
+"""
+
+
+def test_what_one_rule_knows_of_a_value_is_not_taken_for_granted_by_another() -> None:
+    text = "import jmes.flatten 1\n"
+    for value, answer in ((3, (2, 1)), ([[1]], (0, 0)), (None, (2, 1))):
+        made = {"list": value}
+        where = {**root(), "$resource": made, "$object": made, "request": {"operation": "CREATE", "object": made}}
+        assert asked(fused(text + FLAT, FLAT_OR_NOT), where) == answer
+
+
+def test_a_rule_that_fails_and_one_without_a_result_are_not_the_same() -> None:
+    rule = """
+function f () locals "" -> O entry
+  path $resource.a
+  is_true
+  if 0
+    path $resource.b
+    is_text
+    if 0
+      o_none
+      ret
+    end
+    const ""
+    o_fail
+    ret
+  end
+  o_pass
+  ret
+"""
+    made = fused(rule)
+    for value, answer in (({}, (0, 0)), ({"a": True, "b": "x"}, (0, 1)), ({"a": True}, (1, 0))):
+        where = {**root(), "$resource": value, "$object": value, "request": {"operation": "CREATE", "object": value}}
+        assert asked(made, where) == answer
+
+
+def test_texts_put_together_leave_the_stack_as_it_is() -> None:
+    rule = """
+function f () locals "" -> O entry
+  path $resource.a
+  is_true
+  const "a"
+  const "b"
+  concat 2
+  pop
+  if 0
+    o_pass
+    ret
+  end
+  const ""
+  o_fail
+  ret
+"""
+    made = fused(rule)
+    assert asked(made, root()) == (1, 0)
+    where = {"a": True}
+    good = {**root(), "$resource": where, "$object": where, "request": {"operation": "CREATE", "object": where}}
+    assert asked(made, good) == (0, 0)
