@@ -110,7 +110,7 @@ def _checked_spec(
         return exceptions.check(doc, reporter)
     spec = normalise_spec(doc, reporter)
     unbuilt.refuse_parts(doc, spec, reporter)
-    if any(rule.get("generate") for rule in spec["rules"]):
+    if any(rule.get("generate") is not None for rule in spec["rules"]):
         # It looks kinds up, whose table is large: policies that make nothing do not load it.
         from compiler.schema.generate_forms import complete
 

@@ -47,7 +47,7 @@ def complete(
         )
     for i, rule in enumerate(spec["rules"]):
         generate = rule.get("generate")
-        if type(generate) is not dict or not generate:
+        if type(generate) is not dict:
             continue
         checker = _Checker(doc, kind, rule, schemas if schemas is not None else provider(), reporter, quirks)
         at = f"/spec/rules/{i}/generate"
