@@ -79,7 +79,7 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     """The product's results: mutations, then what validates and works on other objects after them."""
     engine = Engine(policies)
     old = case.olds[at] if case.olds else None
-    request = Request.from_resource(case.resources[at], case.operation, old, user=_user(case), namespace_labels={})
+    request = Request.from_resource(case.resources[at], case.operation, old, user=user_of(case), namespace_labels={})
     request.root[HOST] = host or Offline((), OUTSIDE)
     mutated = engine.evaluate(request, "mutate", full=True)
     if mutated.patched is not None:
@@ -98,7 +98,7 @@ def by_product(policies: PolicySet, case: Case, at: int, host: Host | None = Non
     return [Result(r.policy, r.rule, r.status, r.message, r.patched, made.get(i)) for i, r in enumerate(results)]
 
 
-def _user(case: Case) -> UserInfo | None:
+def user_of(case: Case) -> UserInfo | None:
     if case.user is None:
         return None
     info = case.user["userInfo"]

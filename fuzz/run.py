@@ -112,6 +112,12 @@ targets and generate rules, each on many objects; the figures can be had again f
 
     python -m fuzz.long --pairs 1000000 --per-policy 50 --seed 1000000 --engines "O2,tier 2" --jobs 2
 
+The long run of the tiers compares tier 2 and fused code with the exact VM on policies as they are made, then on the
+same bent: other kinds of values, missing keys, repeated elements anywhere in rules and objects. Fuel left, what is left
+of the CEL budget, and the questions to the host are compared too:
+
+    python -m fuzz.tiers --pairs 1000000 --per-policy 50 --seed 7000000 --jobs 2
+
 Generators are in `gen/`, in twins: type-directed ones reach deep code, arbitrary ones make what nobody would write.
 `python -m fuzz.run --readme` writes this page anew.
 """
