@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
+from typing import Final
 
 from compiler import CompileResult, Options, PolicyStats, Stats
 from compiler.bundle_writer import header, with_objects, write_bundle
 from compiler.diagnostics import Reporter
+from compiler.dynamic import make_imports
 from compiler.emit import EmitError, emit
 from compiler.ir import ops as ir
 from compiler.ir.check import CheckError
@@ -22,7 +24,11 @@ from compiler.schema.model import Policy
 from compiler.schema.model_rules import check_models
 from compiler.source import Document, Span
 from vm.bundle import BundleError
-from vm.code import Module
+from vm.code import Module, UnverifiedModule
+from vm.verify import VerifyError, verify
+
+_LIMITS: Final = frozenset(("complex", "depth", "nesting", "size", "stack"))
+"""What the verifier says of code that is sound, but more than a bundle may hold."""
 
 
 class Compilation:
@@ -84,6 +90,13 @@ class Compilation:
                 code = with_objects(code, [d.value for d in (*(p.doc for p in policies), *(x.doc for x in exceptions))])
             with self.stage("write"):
                 bundle = write_bundle(code, sign=self.options.sign, strip=self.options.strip)
+            # A twelfth of what compiling takes: who writes a policy hears of it, not who loads the bundle.
+            with self.stage("verify"):
+                verify(UnverifiedModule(code), make_imports())
+        except VerifyError as problem:
+            number = "T2001" if problem.code in _LIMITS else "T2002"
+            self.reporter.error(number, self.blamed(policies, problem.function or ""), str(problem))
+            return self.result(None)
         except EmitError as problem:
             self.reporter.error("T2001", self.span(policies, problem.policy, problem.at), problem.detail)
             return self.result(None)

@@ -85,8 +85,6 @@ def _compile(text: str, origin: str, cel_strict: bool, quirks: str, crds: Sequen
     result = compile_policies(documents, options=options)
     if result.bundle is None:
         return _failed(result.diagnostics, text)
-    if fault := _fault(result.bundle):
-        return Compiled(None, (), fault, fault)
     shown = [d for d in result.diagnostics if d.severity == "warning"]
     return Compiled(
         result.bundle,
@@ -95,20 +93,6 @@ def _compile(text: str, origin: str, cel_strict: bool, quirks: str, crds: Sequen
         "",
         tuple(_warning(d) for d in shown),
     )
-
-
-def _fault(bundle: bytes) -> str:
-    """What the verifier finds wrong with code that the compiler has just made, empty but for a fault of ours: who
-    writes such a policy hears of it, and not who loads it. A tenth of what compiling costs."""
-    from runtime.bundles import make_imports
-    from vm.bundle import read_bundle
-    from vm.verify import VerifyError, verify
-
-    try:
-        verify(read_bundle(bundle), make_imports())
-    except VerifyError as error:
-        return f"{error} (a fault of the compiler: the policy is not in force, please report it)"
-    return ""
 
 
 def models_of(text: str, origin: str) -> tuple[Policy, ...]:

@@ -96,10 +96,26 @@ def test_figures() -> None:
     stats = result.stats
     assert [(p.name, p.rules) for p in stats.policies] == [("require-team", 3), ("require-owner", 3)]
     assert stats.bundle_bytes == len(_bundle(result))
-    assert list(stats.stages) == ["schema", "lower", "optimise", "emit", "write"]
+    assert list(stats.stages) == ["schema", "lower", "optimise", "emit", "write", "verify"]
     assert list(stats.passes) == [step.name for step in PASSES]
     assert all(p.code_bytes > 50 and p.seconds > 0 for p in stats.policies)
     assert abs(sum(p.seconds for p in stats.policies) - stats.seconds) < 1e-6
+
+
+def test_code_that_the_verifier_refuses_is_an_error_of_its_policy() -> None:
+    entry = "{name: same, apiCall: {urlPath: /x, method: POST, data: [{key: a, value: '{{ request.namespace }}'}]}}"
+    rule = f"""
+    - name: deep
+      match: {{any: [{{resources: {{kinds: [Pod]}}}}]}}
+      context: [{", ".join([entry] * 40)}]
+      validate: {{deny: {{conditions: {{all: [{{key: '{{{{ same }}}}', operator: Equals, value: a}}]}}}}}}
+"""
+    text = f"{POLICY}---\n{OTHER.partition('    - name')[0]}{rule}"
+    result = _compile(text)
+    assert result.bundle is None
+    (found,) = [d for d in result.diagnostics if d.severity == "error"]
+    assert (found.code, found.span and found.span.line) == ("T2001", POLICY.count("\n") + 2)
+    assert "would build more than 128 containers around one another" in found.message
 
 
 def test_an_observer_sees_every_pass() -> None:

@@ -152,8 +152,8 @@ def test_what_the_verifier_refuses_is_refused_before_it_is_stored(monkeypatch: p
     def refuse(*_: object) -> None:
         raise VerifyError("depth", "would build more than 128 containers around one another", "p0.r0", 7)
 
-    monkeypatch.setattr("vm.verify.verify", refuse)
+    monkeypatch.setattr("compiler.compilation.verify", refuse)
     compiled = compile_text(GOOD, "never compiled before.yaml")
     assert compiled.bundle is None
     assert "function p0.r0 at 7: would build more than 128 containers" in compiled.summary
-    assert "a fault of the compiler" in compiled.report
+    assert "error[T2001]" in compiled.report
