@@ -27,7 +27,7 @@ from vm.bundle import BundleError
 from vm.code import Module, UnverifiedModule
 from vm.verify import VerifyError, verify
 
-_LIMITS: Final = frozenset(("complex", "depth", "nesting", "size", "stack"))
+_LIMITS: Final = frozenset(("complex", "depth", "nesting", "recursion", "size", "stack"))
 """What the verifier says of code that is sound, but more than a bundle may hold."""
 
 

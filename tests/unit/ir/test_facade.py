@@ -107,7 +107,7 @@ def test_code_that_the_verifier_refuses_is_an_error_of_its_policy() -> None:
     rule = f"""
     - name: deep
       match: {{any: [{{resources: {{kinds: [Pod]}}}}]}}
-      context: [{", ".join([entry] * 40)}]
+      context: [{", ".join([entry] * 31)}]
       validate: {{deny: {{conditions: {{all: [{{key: '{{{{ same }}}}', operator: Equals, value: a}}]}}}}}}
 """
     text = f"{POLICY}---\n{OTHER.partition('    - name')[0]}{rule}"
