@@ -127,7 +127,7 @@ def run_case(made: Case, seed: int) -> Tally:
         except RequestError:
             continue
         tally.pairs += 1
-        told = _rules_differ(exact, fast, requests, Random(seed + at), tally) or _answers_differ(
+        told = _rules_differ(exact, fast, requests, Random(seed + at), tally) or answers_differ(
             exact, fast, requests, tally
         )
         if told:
@@ -169,7 +169,7 @@ def _observed(plan: RulePlan, request: Request, fuel: int, seed: int) -> tuple[A
     return status, outcome.message, canonical_key(outcome.patched), meter.left, meter.spent, noted, tuple(host.asked)
 
 
-def _answers_differ(exact: PolicySet, fast: PolicySet, requests: list[Request], tally: Tally) -> str:
+def answers_differ(exact: PolicySet, fast: PolicySet, requests: Sequence[Request], tally: Tally) -> str:
     """Judges the object by both sets: the fast one by fused code from the second object on."""
     for brief in (False, True):
         sides = []
