@@ -61,13 +61,13 @@ def run(seconds: float, seed: int) -> int:
 
 def run_cases(seconds: float, seed: int) -> Tally:
     """Raises :class:`Counterexample`, and :class:`Skipped` where there is no judge."""
-    end = monotonic() + seconds
     rng = Random(seed)
     streams = (Texts(rng, groups=GROUPS), Texts(rng, groups=GROUPS, confusion=0.15))
     tally = Tally()
     count = 0
     try:
         with Judge() as judge:
+            end = monotonic() + seconds
             while monotonic() < end:
                 text = streams[count % 2].expression("bool" if rng.random() < 0.4 else "")
                 compare(judge, text, many_bindings(rng), tally)

@@ -17,7 +17,6 @@ from tests.conformance.tally import Result, Tally, judge, load_expected
 ROOT = default_root()
 SHARE = {"kyverno-cli": 0.98, "policies": 0.98, "messages": 0.95, "messages-pass": 0.95}
 """What of the results of the spine must be right, whatever is listed as known."""
-SECONDS = 40.0
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "INDEX.tsv").is_file(),
@@ -42,7 +41,6 @@ def test_set_has_no_failure_beyond_the_known_ones(name: str) -> None:
     assert not verdict.unexpected
     assert not verdict.recovered
     assert all(tally.results for tally in tallies)
-    assert sum(tally.seconds for tally in tallies) < SECONDS * len(tallies)
 
 
 @pytest.mark.parametrize("name", ["kyverno-cli", "policies", "messages"])

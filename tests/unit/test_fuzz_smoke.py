@@ -1,4 +1,4 @@
-"""Each fuzz target for about two seconds with a fixed seed, and the driver around them."""
+"""Each fuzz target for a short while with a fixed seed, and the driver around them."""
 
 from __future__ import annotations
 
