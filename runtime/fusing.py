@@ -34,10 +34,12 @@ MOST_KNOWN: Final = 256
 
 class Generated(partial[Any]):
     """Runs the code of a module that tier 2 generates, and knows the module, so that its rules can be fused with those
-    of others. ``later`` does what can wait, None where nothing waits; where there are ``mismatches``, what the fused
-    rules say is compared with the exact code, and differences are noted there."""
+    of others. ``times`` is how many times the fuel of other rules its rules have. ``later`` does what can wait, None
+    where nothing waits; where there are ``mismatches``, what the fused rules say is compared with the exact code, and
+    differences are noted there."""
 
     module: VerifiedModule
+    times: int
     later: Later | None
     mismatches: Mismatches | None
 
@@ -47,11 +49,13 @@ class Generated(partial[Any]):
         run: Callable[..., Any],
         module: VerifiedModule,
         *,
+        times: int = 1,
         later: Later | None = None,
         mismatches: Mismatches | None = None,
     ) -> Generated:
         made = cls(run)
         made.module = module
+        made.times = times
         made.later = later
         made.mismatches = mismatches
         return made
@@ -156,11 +160,12 @@ class FusedRules:
         return self.judge(root, meter)
 
     def _prepare(self) -> None:
-        from vm.fused import fuse
+        from vm.fused import Rule, fuse
 
         units = []
         for at in range(0, len(self._plans), UNIT):
-            rules = [(_run(plan).module, plan.entry) for plan in self._plans[at : at + UNIT]]
+            plans = self._plans[at : at + UNIT]
+            rules = [Rule(_run(plan).module, plan.entry, _run(plan).times) for plan in plans]
             unit = fuse(rules, self.operation, self.fuel, texts=not self._brief)
             if unit is not None:
                 units.append((at, unit))

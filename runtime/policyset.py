@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from runtime.fusing import FusedRules
+from runtime.fusing import FusedRules, Generated
 from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
@@ -406,6 +406,8 @@ def rationed(run: Run) -> Run:
         finally:
             meter.limit = fuel
 
+    if isinstance(run, Generated):
+        return Generated.of(evaluate, run.module, times=CEL_FUEL, later=run.later, mismatches=run.mismatches)
     return evaluate
 
 

@@ -12,8 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vm.expressions import Expr, Kinds
+from vm.fuel import CHUNK
 from vm.structure import LOOPS, Structure
 from vm.verify import VerifiedFunction, VerifiedModule
+
+ALLOWANCE: Final = 400
+"""What one call may use: units of fuel, one for 64 items or characters, and units of cost of CEL."""
+LONGEST: Final = ALLOWANCE << CHUNK
+"""The length up to which what is paid for an operand keeps to the allowance."""
 
 
 class Fail(NamedTuple):
@@ -35,14 +41,24 @@ class If(NamedTuple):
 
 
 class Each(NamedTuple):
-    """The checks for every element ``var`` of a list, or of the pairs of a map."""
+    """The checks for every element ``var`` of a list, or of the pairs of a map, and that it is no longer than fuel was
+    added up for; of which there may be ``1 / share``, since code goes through several lists in one loop."""
 
     over: Expr
     how: str
     checks: tuple[Check, ...]
+    share: int = 1
 
 
-Check: TypeAlias = Fail | Silent | If | Each
+class Paid(NamedTuple):
+    """What a value costs keeps within what was added up for it: a list, text or map has no more elements than ``most``,
+    a call (``most`` is 0) keeps to its allowance. The exact code pays where it computes a value, used or not."""
+
+    of: Expr
+    most: int
+
+
+Check: TypeAlias = Fail | Silent | If | Each | Paid
 Checks: TypeAlias = tuple[Check, ...]
 FAIL: Final = Fail()
 SILENT: Final = Silent()
@@ -84,10 +100,12 @@ class State:
     lists: Mapping[Expr, UnderWay] = field(default_factory=dict)
     cells: Mapping[tuple[int, int], Expr] = field(default_factory=dict)
     loops: tuple[Expr, ...] = ()
+    open: int = 0
+    """How many CEL expressions are under way: what they cost counts from 0 in each."""
 
     def values(self) -> tuple[Any, ...]:
         """What later code can tell apart, facts aside."""
-        return self.stack, self.local, self.lists, self.cells
+        return self.stack, self.local, self.lists, self.cells, self.open
 
     def kinds_of(self, x: Expr) -> Kinds:
         return self.kinds.get(x, x.kinds)
@@ -171,21 +189,23 @@ def as_checks(tree: Tree, ends: tuple[str, ...], frame: Frame | None) -> Checks:
     # whose kind is asked stays inside.
     asked = tree.condition.args[0] if tree.condition.op == "test" else None
     if no == FAILED and yes:
-        inside = tuple(check for check in yes if asked is not None and _mentions(check, asked))
+        inside = tuple(check for check in yes if asked is not None and mentions(check, asked))
         return (If(tree.condition, inside, FAILED), *(check for check in yes if check not in inside))
     if yes == FAILED and no:
-        inside = tuple(check for check in no if asked is not None and _mentions(check, asked))
+        inside = tuple(check for check in no if asked is not None and mentions(check, asked))
         return (If(tree.condition, FAILED, inside), *(check for check in no if check not in inside))
     return (If(tree.condition, yes, no),)
 
 
-def _mentions(check: Check, x: Expr) -> bool:
+def mentions(check: Check, x: Expr) -> bool:
     """Whether a check depends on a value."""
     match check:
         case If(condition, yes, no):
-            return _within(condition, x) or any(_mentions(c, x) for c in (*yes, *no))
+            return _within(condition, x) or any(mentions(c, x) for c in (*yes, *no))
         case Each(over, _, checks):
-            return _within(over, x) or any(_mentions(c, x) for c in checks)
+            return _within(over, x) or any(mentions(c, x) for c in checks)
+        case Paid(of):
+            return _within(of, x)
     return False
 
 

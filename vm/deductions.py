@@ -133,8 +133,12 @@ class Deduction:
         """The expression by what is known; raises ``Split`` where that is not enough."""
         t = self.t
         match x.op:
-            case "const" | "root" | "unknown":
+            case "const" | "root" | "unknown" | "optional" | "joined":
                 return x
+            case "opened" | "measured":
+                return t.unknown
+            case "holds" | "more":
+                return self.known(x, state)
             case "call" if x.kinds == BOOLS:
                 return self.known(x, state)
             case "var" | "call" | "collect":

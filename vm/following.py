@@ -12,14 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from vm.cel_deductions import CelDeduction
 from vm.decisions import (
+    LONGEST,
     After,
     Branch,
+    Check,
     Checks,
     Each,
     Facts,
     Frame,
     Leaf,
+    Paid,
     State,
     Tree,
     UnderWay,
@@ -31,10 +35,11 @@ from vm.decisions import (
     falling,
     grown,
     leaves,
+    mentions,
     written_in,
 )
-from vm.deductions import ALIKE, LIST, STRANGE, TESTS, Deduction, Split, Unsure
-from vm.expressions import BOOLS, Expr, Table, of_static
+from vm.deductions import ALIKE, LIST, STRANGE, TESTS, Split, Unsure
+from vm.expressions import BOOLS, SIZED_KINDS, Expr, Table, of_static
 from vm.functions import body_of
 from vm.host import NOTHING, PASSED, Outcome
 from vm.isa import Effect, Imm
@@ -46,6 +51,7 @@ MAX_STEPS: Final = 6_000
 MAX_DEPTH: Final = 40
 """Checks inside one another; CPython allows 100 levels of indentation."""
 
+HOLDING: Final = TESTS["is_list"] | TESTS["is_map"]
 _FAMILIES: Final = frozenset(("match", "cond", "jmes", "text"))
 """Families of intrinsics that are called for what they answer; the others are for rules that do not surely pass."""
 
@@ -60,7 +66,7 @@ def questions(table: Table, m: VerifiedModule, entry: int, facts: Facts) -> Chec
     return _Follower(table, facts).rule(m, entry)
 
 
-class _Follower(Deduction):
+class _Follower(CelDeduction):
     def __init__(self, table: Table, facts: Facts) -> None:
         super().__init__(table, facts)
         self.steps = 0
@@ -109,7 +115,10 @@ class _Follower(Deduction):
                             return self.call(f, i, f.m.functions[f.m.cells[instrs[i].a]], cell, state)
                         state = replace(state, stack=(*state.stack, known))
                     case _:
+                        self.owed = []
                         state = self.one(f, i, state)
+                        if self.owed:
+                            return After(tuple(self.owed), self.block(f, i + 1, state))
             except Split as split:
                 return self.split(split.condition, state, lambda s, i=i: self.block(f, i, s))  # type: ignore[misc]
             except Unsure:
@@ -209,11 +218,45 @@ class _Follower(Deduction):
             return Leaf("fall", state, f)
         if over.op in ("const", "built", "unknown"):
             return Leaf("fail", state)  # a few elements known beforehand: rare, and left to the exact code
+        written = written_in(f.struct, i, f.struct.partner[i])
+        # A constant that every round leaves as it is stays known: what a macro has found so far, where it goes on.
+        kept = {a: x for a in written if (x := state.local.get(a)) is not None and x.op == "const"}
+        parts = over.args if over.op == "joined" else (over,)
+        while True:
+            local = {**state.local, **dict.fromkeys(written, t.unknown), **kept}
+            bodies = [self.round(f, i, part, replace(state, local=local)) for part in parts]
+            ends = [x for body in bodies for x in leaves(body) if x.frame is f and x.end in ("fall", "next")]
+            lost = {a for a, x in kept.items() if any(end.state.local.get(a) is not x for end in ends)}
+            if not lost:
+                break
+            for a in lost:
+                del kept[a]
+        checks: list[Check] = []
+        lists = dict(state.lists)
+        for part, body in zip(parts, bodies, strict=True):
+            how = f.struct.instrs[i].op.name
+            inner = as_checks(body, ("fall", "next"), f)
+            if how == "each_index" and not any(mentions(x, self.position(part, state)) for x in inner):
+                how = "each"  # as other rules go through the list
+            made = []
+            for x, begun in lists.items():
+                shape = collected(body, x, f)
+                if shape != ():
+                    lists[x] = self.collected(part, how, state, shape, begun)
+                    made.append(lists[x][0])
+            if inner or not made or None in made:
+                checks.append(Each(part, how, inner, len(parts)))
+            else:
+                checks += [Paid(x, 0) for x in made if x is not None]
+        return After(tuple(checks), Leaf("fall", replace(state, local=local, lists=lists), f))
+
+    def round(self, f: Frame, i: int, over: Expr, state: State) -> Tree:
+        """What comes of one round of a loop."""
+        t = self.t
         ins = f.struct.instrs[i]
-        assigned = dict.fromkeys(written_in(f.struct, i, f.struct.partner[i]), t.unknown)
         how = ins.op.name
         level = state.loops.count(over)
-        local = {**state.local, **assigned}
+        local = dict(state.local)
         element = t.make("var", (over,), ("item", level))
         if how == "each_pair":
             local[ins.a] = t.make("var", (over,), ("key", level), kinds=TESTS["is_text"])
@@ -221,27 +264,24 @@ class _Follower(Deduction):
         else:
             local[ins.a] = element
             if how == "each_index":
-                local[ins.b] = t.make("var", (over,), ("index", level), kinds=frozenset(("number",)))
+                local[ins.b] = self.position(over, state)
         under_way = dict.fromkeys(state.lists, (None, ()))
-        inner = replace(state, stack=(), local=local, lists=under_way, loops=(*state.loops, over))
-        body = self.block(f, i + 1, inner)
-        checks = as_checks(body, ("fall", "next"), f)
-        lists = {
-            x: begun if (shape := collected(body, x, f)) == () else self.collected(over, how, level, shape, begun)
-            for x, begun in state.lists.items()
-        }
-        after = Leaf("fall", replace(state, local={**state.local, **assigned}, lists=lists), f)
-        return After((Each(over, how, checks),), after) if checks else after
+        return self.block(f, i + 1, replace(state, stack=(), local=local, lists=under_way, loops=(*state.loops, over)))
 
-    def collected(self, over: Expr, how: str, level: int, shape: Any, begun: UnderWay) -> UnderWay:
+    def position(self, over: Expr, state: State) -> Expr:
+        """Where a round of a loop stands."""
+        return self.t.make("var", (over,), ("index", state.loops.count(over)), kinds=of_static("I"))
+
+    def collected(self, over: Expr, how: str, state: State, shape: Any, begun: UnderWay) -> UnderWay:
         """A list to which each round of a loop adds."""
         t = self.t
         inside = set(expressions_of(shape))
         if begun != (t.no_list, ()) or how != "each" or t.unknown in inside:
             return None, (t.unknown,)
+        level = state.loops.count(over)
         element = t.make("var", (over,), ("item", level))
         loops = frozenset[Expr]().union(*(x.loops for x in inside)) - {element}
-        return t.make("collect", (over,), (level, shape), element, LIST, loops), ()
+        return t.make("collect", (over,), ((level, len(state.loops)), shape), element, LIST, loops), ()
 
     def call(self, f: Frame, i: int, callee: VerifiedFunction, cell: tuple[int, int] | None, state: State) -> Tree:
         """Follows a function in place, and after each of its results what comes after the call."""
@@ -293,6 +333,21 @@ class _Follower(Deduction):
                 for key in f.m.paths[a]:
                     x = t.make("op", (x,), ("j_field", key))
                 return replace(state, stack=(*stack, x))
+            case "c_path":
+                x = self.selected(t.root, f.m.paths[a], state)
+                return replace(state, stack=(*stack, x))
+            case "c_open":
+                self.made += 1
+                x = t.make("opened", data=self.made)
+                return replace(state, stack=(*stack, x), open=state.open + 1)
+            case "c_charge":
+                if not state.open:
+                    raise Unsure
+                return replace(state, stack=(*stack, t.false))
+            case "c_close":
+                if stack[-1].op != "opened" or not state.open:
+                    raise Unsure
+                return replace(state, stack=stack[:-1], open=state.open - 1)
             case "new_list":
                 self.made += 1
                 x = t.make("built", (), ("under way", self.made), kinds=LIST)
@@ -308,7 +363,7 @@ class _Follower(Deduction):
             x = self.invoke(f, i, stack[len(stack) - n :], state)
             return replace(state, stack=(*stack[: len(stack) - n], x))
         taken = tuple(self.resolve(x, state) if x in state.lists else x for x in taken)
-        return replace(state, stack=(*kept, self.computed(f, i, taken)))
+        return replace(state, stack=(*kept, self.computed(f, i, taken, state)))
 
     def append(self, target: Expr, item: Expr, state: State) -> State:
         known = state.lists.get(target)
@@ -318,7 +373,7 @@ class _Follower(Deduction):
         value = self.resolve(item, state)
         return replace(state, lists={**state.lists, target: (begun, (*items, value))})
 
-    def computed(self, f: Frame, i: int, taken: tuple[Expr, ...]) -> Expr:
+    def computed(self, f: Frame, i: int, taken: tuple[Expr, ...], state: State) -> Expr:
         """The expression of a pure instruction; what is known of it is looked up when something depends on it."""
         _, op, a, _ = f.struct.instrs[i]
         t = self.t
@@ -354,8 +409,12 @@ class _Follower(Deduction):
                 return t.const(PASSED) if known else t.unknown
         if name in TESTS:
             return t.test(TESTS[name], taken[0])
+        if name[:2] == "c_":
+            return self.instruction(name, f.m.constants[a] if op.imm else None, taken, state)
         if name == "equal":
-            return t.make("equal", taken, kinds=BOOLS)
+            return self.compared(taken, state)
+        if name in METERED and not all(map(self.free, taken)):
+            raise Unsure
         if op.effect is not Effect.PURE or name in METERED or name[0] == "o" or any(x.op == "unknown" for x in taken):
             return t.unknown
         if op.imm not in ((), (Imm.KEY,)):
@@ -363,23 +422,52 @@ class _Follower(Deduction):
         key = f.m.constants[a] if op.imm else None
         return t.make("op", taken, (name, key), kinds=of_static(op.pushes[0]))
 
+    def compared(self, taken: tuple[Expr, ...], state: State) -> Expr:
+        """Two lists or maps pay for what they hold; all else is free to compare."""
+        made = self.t.make("equal", taken, kinds=BOOLS)
+        if self.t.unknown in taken and not all(x.op == "unknown" or x.kinds & HOLDING for x in taken):
+            return self.t.unknown
+        if all(x.kinds & HOLDING for x in taken):
+            made = self.resolve(made, state)
+            if made.op == "unknown":
+                raise Unsure
+            if made.op == "equal":
+                self.owed.append(Paid(made, 0))
+        return made
+
+    @staticmethod
+    def free(x: Expr) -> bool:
+        """Whether what is paid for a value, if anything, is known to keep to the allowance."""
+        if x.op == "const":
+            return not x.kinds & SIZED_KINDS or (type(x.payload) is str and len(x.payload) <= LONGEST)
+        return x.kinds == of_static("I") or x.kinds == BOOLS
+
     def invoke(self, f: Frame, i: int, operands: tuple[Expr, ...], state: State) -> Expr:
         entry = f.m.intrinsics[f.struct.instrs[i].a]
         t = self.t
         family = entry.name.partition(".")[0]
-        if family not in _FAMILIES or not entry.pure or entry.changes or entry.cost:
-            return t.unknown
+        measured = f.fn.measured.get(i, ())
+        if (family == "cel" or entry.name == "cel_rule.variable") and entry.pure and not measured and not entry.changes:
+            return self.function(entry, operands, state)
         args = tuple(self.resolve(x, state) for x in operands)
-        if any(x.op == "unknown" for x in args):
+        measured = tuple(n for n in measured if not self.free(args[n]))
+        pays = bool(entry.sized or entry.metered or entry.cost or measured)
+        if family not in _FAMILIES or not entry.pure or entry.changes or entry.cost or t.unknown in args:
+            if pays:
+                raise Unsure
             return t.unknown
         body, metered = body_of(entry, f.m.lent)
-        if not metered and not entry.dynamic and all(x.op == "const" for x in args):
+        if not pays and not entry.dynamic and all(x.op == "const" for x in args):
             return t.const(body(*(x.payload for x in args)))
         lent = id(f.m.lent) if entry.dynamic else 0
         plain = self.plain(entry.name, args, state)
         if plain is not None:
+            self.owed += [Paid(args[n], LONGEST) for n in entry.sized if state.kinds_of(args[n]) & SIZED_KINDS]
+            self.owed += [Paid(t.make("measured", (args[n],)), 0) for n in measured]
             return plain
         # What it may answer goes with it: of operands of which more is known elsewhere it is another expression.
         kinds = of_static(entry.result) & self.answers(entry.name, args, state)
-        made = (entry.name, lent, entry.sized, f.fn.measured.get(i, ()), kinds)
-        return t.make("call", args, made, (body, metered), kinds)
+        made = t.make("call", args, (entry.name, lent, entry.sized, measured, kinds), (body, metered), kinds)
+        if pays:
+            self.owed.append(Paid(made, 0))
+        return made

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from vm.decisions import FAIL, Checks, Each, Facts, If, Silent
+from vm.cel.costs import PER_EXPRESSION
+from vm.decisions import ALLOWANCE, FAIL, Checks, Each, Facts, If, Paid, Silent
 from vm.expressions import Expr, Table, of_value
 from vm.following import TooMuch, questions
 from vm.fuel import CHUNK
@@ -30,8 +31,6 @@ from vm.translator import GLOBALS
 from vm.values import MISSING, Err
 from vm.verify import VerifiedFunction, VerifiedModule
 
-ALLOWANCE: Final = 400
-"""Fuel for one call of an intrinsic: 25,600 items or characters."""
 _LIMITS: Final = ((512, 64, 16), (256, 32, 8), (128, 16, 4), (64, 8, 2))
 """How long lists may be, by how many loops go on around: the first row with which a rule keeps to its fuel counts."""
 
@@ -40,8 +39,14 @@ _JSON: Final = frozenset((dict, list, str, int, float, bool, type(None), type(MI
 
 _MAP: Final = of_value({})
 
-Rule = tuple[VerifiedModule, int]
-"""A rule to be fused: its module, and the number of its function there."""
+
+class Rule(NamedTuple):
+    """A rule to be fused: its module, the number of its function there, and how many times the fuel of others it
+    has."""
+
+    module: VerifiedModule
+    entry: int
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +71,14 @@ def fuse(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True
     sure of any. Without ``texts`` a rule that passes with a message of its own counts as not sure."""
     table = Table()
     facts = Facts(texts=texts)
-    writer = Writer(table, {**GLOBALS, "NUMBERS": _NUMBERS, "JSON": _JSON}, ALLOWANCE)
+    writer = Writer(table, {**GLOBALS, "NUMBERS": _NUMBERS, "JSON": _JSON, "joined": _joined}, ALLOWANCE)
     guards = _guards(table, facts, operation)
     maps = tuple(facts.kinds)
     # Which values rules want fields or elements of is known when all have been followed once.
     for again in (False, True):
         scope, sure = Scope(), 0
-        for i, (m, entry) in enumerate(rules):
-            limits = _limits(m, entry, fuel)
+        for i, (m, entry, times) in enumerate(rules):
+            limits = _limits(m, entry, fuel * times)
             try:
                 checks = questions(table, m, entry, facts) if limits else (FAIL,)
                 if FAIL not in checks and again:
@@ -114,8 +119,11 @@ def add(scope: Scope, checks: Checks, rule: int, limits: tuple[int, ...], depth:
                     arms = scope.ifs[condition] = (Scope(), Scope())
                 add(arms[0], yes, rule, limits, depth)
                 add(arms[1], no, rule, limits, depth)
-            case Each(over, how, inner):
-                limit = limits[min(depth, len(limits) - 1)]
+            case Paid(of, most):
+                at_most, others = scope.paid.get(of, (most, 0))
+                scope.paid[of] = (min(at_most, most), others | rule)
+            case Each(over, how, inner, share):
+                limit = limits[min(depth, len(limits) - 1)] // share
                 known = scope.each.get((over, how))
                 if known is None:
                     known = scope.each[over, how] = Scope(limit=limit)
@@ -131,14 +139,19 @@ def add(scope: Scope, checks: Checks, rule: int, limits: tuple[int, ...], depth:
 def _limits(m: VerifiedModule, entry: int, fuel: int) -> tuple[int, ...]:
     """The limits of lists with which a rule keeps to its fuel, whatever it is given; empty when there are none."""
     fn = m.functions[entry]
-    return next((limits for limits in _LIMITS if _bound(m, fn, limits, 0) <= fuel), ())
+    for limits in _LIMITS:
+        used, cost = _bound(m, fn, limits, 0)
+        if used <= fuel and cost <= PER_EXPRESSION:
+            return limits
+    return ()
 
 
-def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], depth: int) -> int:
-    """The most that a function can use where no list is longer than its limit and no call exceeds its allowance."""
+def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], depth: int) -> tuple[int, int]:
+    """The most that a function can use, in fuel and in cost of all CEL expressions together, where no list is longer
+    than its limit and no call exceeds its allowance."""
     struct = fn.structure()
     rounds = [1]
-    total = fn.cost
+    total, cost = fn.cost, 0
     for i, (_, op, a, _) in enumerate(struct.instrs):
         here = rounds[-1]
         name = op.name
@@ -150,10 +163,20 @@ def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], dep
             rounds.pop()
         elif name in ("call", "cell"):
             callee = m.functions[a if name == "call" else m.cells[a]]
-            total += here * _bound(m, callee, limits, depth + len(rounds) - 1)
+            fuel, more = _bound(m, callee, limits, depth + len(rounds) - 1)
+            total += here * fuel
+            cost += here * more
+        elif name == "c_charge":
+            cost += here * a
         elif name == "invoke" or name in METERED or op.effect is Effect.METERS:
             total += here * ALLOWANCE
-    return total
+            cost += here * ALLOWANCE if name == "invoke" and m.intrinsics[a].cost else 0
+    return total, cost
+
+
+def _joined(*lists: Any) -> list[Any]:
+    """Lists, one behind the other; what is none has failed its rule before."""
+    return [x for items in lists if type(items) is list for x in items]
 
 
 def covered(sure: int) -> Iterable[int]:

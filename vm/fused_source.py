@@ -32,22 +32,24 @@ Known = Mapping[Expr, Kinds]
 @dataclass(slots=True)
 class Scope:
     """What is checked at one place: the rules that fail there and those that are silent, conditions with what is
-    checked where they hold and where not, and lists (with how they are gone through) with what is checked of their
-    elements. ``limit`` is how long the list around may be, ``rules`` are those that have something here."""
+    checked where they hold and where not, lists (with how they are gone through) with what is checked of their
+    elements, and what is paid for with how long it may be and for which rules. ``limit`` is how long the list around
+    may be, ``rules`` are those that have something here."""
 
     fail: int = 0
     silent: int = 0
     ifs: dict[Expr, tuple[Scope, Scope]] = field(default_factory=dict)
     each: dict[tuple[Expr, str], Scope] = field(default_factory=dict)
+    paid: dict[Expr, tuple[int, int]] = field(default_factory=dict)
     limit: int = 0
     rules: int = 0
     needs: frozenset[Expr] | None = None
 
     def empty(self) -> bool:
-        return not (self.fail or self.silent or self.ifs or self.each)
+        return not (self.fail or self.silent or self.ifs or self.each or self.paid)
 
     def only_fails(self) -> bool:
-        return bool(self.fail) and not (self.silent or self.ifs or self.each)
+        return bool(self.fail) and not (self.silent or self.ifs or self.each or self.paid)
 
     def wanted(self) -> frozenset[Expr]:
         """All values that some check here or inside wants."""
@@ -60,6 +62,8 @@ class Scope:
             for (over, _), inner in self.each.items():
                 found.update(parts(over))
                 found |= inner.wanted()
+            for x in self.paid:
+                found.update(parts(x))
             self.needs = frozenset(found)
         return self.needs
 
@@ -146,6 +150,7 @@ class Writer:
         rare = {} if grouped else self.rare(s, at)
         aside = {condition for group in rare.values() for condition in group}
         self.shared(s, at, aside)
+        self.payments(s, at)
         tables = self.tables(s)
         done = {condition for group in tables.values() for condition in group}
         for x, group in tables.items():
@@ -159,6 +164,20 @@ class Writer:
             self.scope(Scope(ifs={c: s.ifs[c] for c in conditions}), at.inside(), grouped=True)
         for (over, how), inner in s.each.items():
             self.loop(over, how, inner, at)
+
+    def payments(self, s: Scope, at: Place) -> None:
+        """Sees to it that what is paid for keeps within its bound; what goes through a list asks that anyway."""
+        through = [(over, each) for (over, _), each in s.each.items()]
+        for x, (most, rules) in s.paid.items():
+            if x.op == "measured":
+                self.line(at.indent, f"meter.left = {self.allowance}")
+                self.line(at.indent, f"measure({self.value(x.args[0], at)}, meter)")
+            elif not most:
+                self.named(x, at)
+            elif not any(over is x and each.limit <= most and not rules & ~each.rules for over, each in through):
+                v = self.atom(x, at)
+                sized = "" if not at.kinds_of(x) - SIZED_KINDS else f"type({v}) in SIZED and "
+                self.line(at.indent, f"if {sized}len({v}) > {most}: u |= {rules}")
 
     def shared(self, s: Scope, at: Place, aside: set[Expr]) -> None:
         """Gives names to what is wanted more than once here."""
@@ -175,6 +194,9 @@ class Writer:
             own = set(parts(over))
             for x in own | inner:
                 often[x] = often.get(x, 0) + (2 if x in own and x in inner else 1)
+        for paid in s.paid:
+            for x in parts(paid):
+                often[x] = often.get(x, 0) + 1
         for x in sorted((x for x, n in often.items() if n > 1), key=lambda x: x.number):
             if x not in at.names and x.loops <= at.loops and self.placed(x, at):
                 self.named(x, at)
@@ -226,13 +248,20 @@ class Writer:
             return
         if yes.empty():
             self.line(at.indent, f"if {self.condition(condition, at, holds=False)}:")
-            self.scope(no, at.where(condition, False))
+            self.body(no, at.where(condition, False))
             return
         self.line(at.indent, f"if {self.condition(condition, at, holds=True)}:")
-        self.scope(yes, at.where(condition, True))
+        self.body(yes, at.where(condition, True))
         if not no.empty():
             self.line(at.indent, "else:")
-            self.scope(no, at.where(condition, False))
+            self.body(no, at.where(condition, False))
+
+    def body(self, s: Scope, at: Place) -> None:
+        """A scope inside: what it pays for may have been paid before."""
+        before = len(self.lines)
+        self.scope(s, at)
+        if len(self.lines) == before:
+            self.line(at.indent, "pass")
 
     def loop(self, over: Expr, how: str, inner: Scope, at: Place) -> None:
         t = self.t
@@ -242,6 +271,8 @@ class Writer:
         # What is no list has failed before where the rule expects one.
         other = "" if at.kinds_of(over) == kind else f"type({x}) is not {name} or "
         self.line(at.indent, f"if {other}len({x}) > {inner.limit}: u |= {inner.rules}")
+        if inner.empty():
+            return
         self.line(at.indent, "else:")
         element = t.make("var", (over,), ("item", level))
         name = self.temp()
@@ -259,7 +290,7 @@ class Writer:
             bound.add(index)
             head = f"for {other}, {name} in enumerate({x}):"
         self.line(at.indent + 1, head)
-        self.scope(inner, Place(at.indent + 2, names, at.kinds, at.loops | bound, (*at.open, over)))
+        self.body(inner, Place(at.indent + 2, names, at.kinds, at.loops | bound, (*at.open, over)))
 
     # conditions
 
@@ -331,6 +362,16 @@ class Writer:
                 return text if at.kinds_of(x.args[0]) == _MAP else f"({text} if type({base}) is dict else MISSING)"
             case "pred":
                 return f"{self.bind('q', (x.data, x.payload), x.payload)}({self.value(x.args[0], at)})"
+            case "holds":
+                return self.holds(x, at)
+            case "more":
+                v, i = (self.atom(a, at) for a in x.args)
+                return f"(type({v}) is list and {i} + 1 < len({v}))"
+            case "optional":
+                v = self.atom(x.args[0], at)
+                return f"(NONE if {v} is MISSING else Optional({v}))"
+            case "joined":
+                return f"joined({', '.join(self.value(a, at) for a in x.args)})"
             case "not":
                 return f"(not {self.value(x.args[0], at)})"
             case "test" | "empty" | "text":
@@ -344,6 +385,16 @@ class Writer:
             case "collect":
                 return self.collect(x, at)
         return self.operation(x, at)
+
+    def holds(self, x: Expr, at: Place) -> str:
+        text, guards, key = x.data
+        names = [self.atom(a, at) for a in x.args]
+        constant = self.bind("k", (text, key), x.payload) if "{c}" in text else ""
+        said: str = text.format(*names, c=constant)
+        for name, guard, arg in zip(names, guards, x.args, strict=False):
+            if at.kinds_of(arg) != _OF_TYPE[guard]:
+                said = f"(type({name}) is {guard} and {said})"
+        return said
 
     def operation(self, x: Expr, at: Place) -> str:
         name, key = x.data
@@ -368,7 +419,7 @@ class Writer:
         body, metered = x.payload
         entry, lent, sized, measured, _ = x.data
         args = [self.atom(a, at) for a in x.args]
-        if metered or sized or measured:
+        if metered or sized or any(x.args[n].kinds - _NUMBERS for n in measured):
             self.line(at.indent, f"meter.left = {self.allowance}")
         for n in sized:
             self.line(
@@ -387,13 +438,13 @@ class Writer:
         v = self.atom(over, at)
         if at.kinds_of(over) != _LIST:
             v = f"({v} if type({v}) is list else [])"
-        _, shape = x.data
+        (_, depth), shape = x.data
         # What a round wants of outside is named outside.
         for outer in sorted({y for y in parts(x) if y is not x}, key=lambda y: y.number):
             if outer.loops <= at.loops and self.placed(outer, at):
                 self.named(outer, at)
         name = self.temp()
-        self.line(at.indent, f"if len({v}) > {_COLLECTED[min(len(at.open), 2)]}: raise OutOfFuel")
+        self.line(at.indent, f"if len({v}) > {_COLLECTED[min(depth, 2)]}: raise OutOfFuel")
         self.line(at.indent, f"{name} = []")
         element = self.temp()
         self.line(at.indent, f"for {element} in {v}:")
@@ -484,5 +535,6 @@ _LIST: Final = of_value([])
 _TEXT: Final = of_value("")
 _GONE: Final = of_value(MISSING)
 _NUMBERS: Final = of_value(0)
+_OF_TYPE: Final[dict[str, Kinds]] = {"str": _TEXT, "list": _LIST}
 _COLLECTED: Final = (64, 8, 2)
 """How long a list may be of which another is made, by how many loops go on around: no rule has lower limits."""

@@ -1,5 +1,6 @@
-"""A rule that the fused function says passes for sure, or has no result, does so on tier 1: random code, policies put
-together at random, and policies of the benchmark on Pods with parts of other kinds than they should be."""
+"""A rule that the fused function says passes for sure, or has no result, does so on tier 1: random code, policies and
+CEL expressions put together at random, policies of the benchmark on Pods with parts of other kinds than they should
+be."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from bench.policies import generated_policies
-from fuzz.gen import bytecode
+from fuzz.gen import bytecode, cel_rules
 from fuzz.gen.rules import case
 from runtime.fusing import Verdict
 from runtime.policyset import FUEL, PolicySet
@@ -17,7 +18,7 @@ from runtime.request import Request
 from tests.cases.engines import compiled
 from vm.code import Module, UnverifiedModule
 from vm.disasm import disassemble
-from vm.fused import covered, fuse
+from vm.fused import Rule, covered, fuse
 from vm.host import HostCall, Meter, Outcome, Status
 from vm.interp import Program, interpret
 from vm.values import Value
@@ -28,6 +29,7 @@ PROPERTY: Final = "fused(rules, root) says pass or nothing of rule r => tier1(r,
 
 _ROOTS: Final = 6
 _POLICIES: Final = 6
+_EXPRESSIONS: Final = 40
 _SAFE: Final = {"privileged": False, "runAsNonRoot": True, "capabilities": {"add": ["CHOWN", "NET_BIND_SERVICE"]}}
 _CONTAINER: Final = {
     "name": "c",
@@ -81,6 +83,9 @@ def run(seconds: float, seed: int) -> int:
             bundles = [result.bundle for c in cases if (result := compiled(c.documents)).bundle is not None]
             runs += policies_agree(bundles, [r for c in cases for r in c.resources])
             number += _POLICIES
+            result = compiled(cel_rules.policies(rng, _EXPRESSIONS))
+            assert result.bundle is not None
+            runs += policies_agree([result.bundle], [_POD, *(_bent(rng, _POD) for _ in range(20))])
         runs += policies_agree([_known()], [_bent(rng, _POD) for _ in range(10)])
     return runs
 
@@ -92,7 +97,7 @@ def code_agrees(m: Module, rng: Random) -> int:
     except VerifyError:
         return 0
     entries = [fn.number for fn in verified.functions if not fn.params and fn.result == "O"]
-    fused = fuse([(verified, entry) for entry in entries], "CREATE", FUEL)
+    fused = fuse([Rule(verified, entry) for entry in entries], "CREATE", FUEL)
     if fused is None:
         return 0
     exact = interpret(verified)

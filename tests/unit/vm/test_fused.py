@@ -9,7 +9,7 @@ import pytest
 from fuzz.gen import bytecode
 from vm.asm import assemble
 from vm.code import UnverifiedModule
-from vm.fused import Fused, fuse
+from vm.fused import Fused, Rule, fuse
 from vm.host import Meter
 from vm.verify import verify
 
@@ -101,7 +101,7 @@ POLICY = 'policy {"name": "p", "rules": [{"name": "r", "entry": 0}]}\n'
 
 def fused(*texts: str, operation: str = "CREATE", fuel: int = FUEL, said: bool = True) -> Fused | None:
     m = verify(UnverifiedModule(assemble("".join(texts))), bytecode.lent())
-    return fuse([(m, n) for n in range(len(texts))], operation, fuel, texts=said)
+    return fuse([Rule(m, n) for n in range(len(texts))], operation, fuel, texts=said)
 
 
 def root(*containers: Any, operation: str = "CREATE") -> dict[str, Any]:
