@@ -9,7 +9,7 @@ nothing, and beginning again costs less than what the API server takes.
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from runtime.context.tenancy import admitted
@@ -92,20 +92,24 @@ class Table:
         self.answers[key_of(call)] = answer
 
 
-async def settle(evaluate: Callable[[Table], T], ask: Ask) -> T:
+async def settle(
+    evaluate: Callable[[Table], T], ask: Ask, table: Table | None = None, calls: Sequence[HostCall] = ()
+) -> T:
     """Evaluates until no answer is missing. ``evaluate`` must end with :meth:`Table.complete`, and have no effect when
-    it ends in :class:`Pending`."""
+    it ends in :class:`Pending`. With ``calls``, the first evaluation is over and has asked for these."""
     import asyncio  # 20 ms, which a command line without a cluster has no use for
 
-    table = Table()
+    table = table or Table()
     while True:
-        try:
-            return evaluate(table)
-        except Pending as pending:
-            calls = pending.calls
+        if not calls:
+            try:
+                return evaluate(table)
+            except Pending as pending:
+                calls = pending.calls
         table.wanted = {}
         for call, answer in zip(calls, await asyncio.gather(*map(ask, calls)), strict=True):
             table.learn(call, answer)
+        calls = ()
 
 
 def within(ask: Ask, deadline: float) -> Ask:

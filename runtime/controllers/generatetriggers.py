@@ -116,6 +116,15 @@ def as_it_was(request: Request) -> Request:
     return replace(before, operation=request.operation, old=request.old, root=root)
 
 
+def may_have_others(request: Request) -> bool:
+    """Whether :func:`other_events` may have something to do, whatever the objects of the request are."""
+    if request.operation not in ("UPDATE", "DELETE") or type(request.old) is not dict:
+        return False
+    metadata = request.old.get("metadata")
+    labels = metadata.get("labels") if type(metadata) is dict else None
+    return type(labels) is dict and (MANAGED_BY in labels or CLONE_SOURCE in labels)
+
+
 async def other_events(installation: Installation, engine: Engine, request: Request) -> None:
     """What follows from a change of an object that was generated, or that others are copied from: told by the labels
     that it had before."""

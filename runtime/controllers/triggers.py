@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from runtime.controllers.backgroundrequests import evaluated
-from runtime.controllers.generatetriggers import generated_rules, other_events
+from runtime.controllers.generatetriggers import generated_rules, may_have_others, other_events
 from runtime.controllers.installation import Installation
 from runtime.controllers.mutation import KIND as MUTATE_EXISTING
 from runtime.controllers.mutation import mutating_rules
@@ -22,7 +22,7 @@ from runtime.engine import PASS, Engine, RuleResult
 from runtime.observe.decisions import count_result
 from runtime.policyset import Candidates
 from runtime.request import Request
-from runtime.webhook.live import Judged
+from runtime.webhook.live import Hook, Judged
 
 log = logging.getLogger("thesmos.background.triggers")
 
@@ -44,7 +44,7 @@ class Triggers:
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
-        installation.live.hooks.append(self.hook)
+        installation.live.hooks.append(Hook(self.hook, self.wanted))
 
     async def run(self) -> None:
         """Until cancelled: all is done in the hook."""
@@ -55,6 +55,17 @@ class Triggers:
 
     def policies_changed(self) -> None:
         """The hook asks the snapshot that is live."""
+
+    def wanted(self, judged: Judged) -> bool:
+        """Whether there may be something that follows: most requests set off nothing, and need not wait."""
+        request, snapshot = judged.request, self._installation.live.snapshot
+        if not judged.decision.allowed or request.dry_run or snapshot is None:
+            return False
+        policies = snapshot.engine(judged.scope).policies
+        found = policies.candidates(
+            request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
+        )
+        return bool(found.background) or may_have_others(request)
 
     async def hook(self, judged: Judged) -> None:
         """What follows from one judged request; nothing from one that is refused or a dry run."""

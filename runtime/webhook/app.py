@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from aiohttp import web
@@ -16,7 +17,7 @@ from aiohttp import web
 from runtime.config import Settings
 from runtime.decision import Decision
 from runtime.engine import What
-from runtime.host import Host, settle, within
+from runtime.host import Host, Pending, Table, settle, within
 from runtime.observe.decisions import Decisions
 from runtime.observe.metrics import Metrics
 from runtime.observe.otel import Tracing
@@ -25,6 +26,7 @@ from runtime.observe.requests import Requests
 from runtime.request import Request
 from runtime.webhook import admission
 from runtime.webhook.admission import Answer, Verdict
+from runtime.webhook.connection import Later, Quick
 from runtime.webhook.live import ALL, Judged, Live
 from runtime.webhook.routing import Handler, Place, Routes
 
@@ -55,11 +57,11 @@ def build_app(
         around=None if tracing is None else tracing.around,
     )
     live.observers.append(Decisions(metrics, events, payload=settings.dump_payload, patches=settings.dump_patches))
-    validate = _admission_handler(live, "validate", settings)
-    mutate = _admission_handler(live, "mutate", settings)
-    for webhook, handler in (("validate", validate), ("mutate", mutate)):
+    whats: tuple[What, ...] = ("validate", "mutate")
+    for what in whats:
+        handler, quick = _admission_handlers(live, what, settings)
         for rest in ("", _SCOPE, _SCOPE + "/finegrained/{policy}", _SCOPE + "/finegrained/{namespace}/{policy}"):
-            routes.add("POST", f"/{webhook}{rest}", handler, webhook=webhook)
+            routes.add("POST", f"/{what}{rest}", handler, webhook=what, quick=quick)
     for path, check in (checks or {}).items():
         routes.add("POST", path, _policy_handler(check, settings), webhook=path.strip("/"))
     add_service_routes(routes, live, metrics)
@@ -88,18 +90,16 @@ def add_service_routes(routes: Routes, live: Live, metrics: Metrics) -> None:
 _OK: Final = Answer(200, b"ok\n", _PLAIN)
 
 
-def _admission_handler(live: Live, what: What, settings: Settings) -> Handler:
+def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Handler, Quick]:
+    """The handler of a request, and what it comes to once the body is there: an answer, unless the cluster must be
+    asked, or something must be written down before the answer goes out."""
     shadow = settings.shadow
 
-    async def handle(http: web.BaseRequest, place: Place) -> Answer:
-        started = time.monotonic()
+    def quick(body: bytes, place: Place, began: float) -> Answer | Later:
         seconds = admission.timeout_seconds(place.timeout)
         if seconds is None:
             return admission.refusal(400, "the query parameter timeout is no duration such as 10s")
-        deadline = started + seconds * (1 - admission.MARGIN)
-        body = await _body(http, settings)
-        if isinstance(body, Answer):
-            return body
+        deadline = began + seconds * (1 - admission.MARGIN)
         if not live.ready:
             # Not a 4xx: the request is right and a second try may be answered.
             return admission.refusal(503, "no policies are loaded yet")
@@ -120,12 +120,38 @@ def _admission_handler(live: Live, what: What, settings: Settings) -> Handler:
         def attempt(host: Host | None) -> Answer:
             return admission.answer(body, lambda review: live.decode(review, host), evaluate)
 
-        answer = attempt(None) if live.ask is None else await settle(attempt, within(live.ask, deadline))
-        if judged is not None and what == "validate" and answer.status == 200:
-            await live.told(judged)
-        return answer
+        def follows(answer: Answer) -> bool:
+            return judged is not None and what == "validate" and answer.status == 200 and live.is_followed(judged)
 
-    return handle
+        async def go_on(answer: Answer) -> Answer:
+            if judged is not None and follows(answer):
+                await live.told(judged)
+            return answer
+
+        if live.ask is None:
+            answer = attempt(None)
+        else:
+            ask, table = live.ask, Table()
+            try:
+                answer = attempt(table)
+            except Pending as pending:
+                calls = pending.calls
+
+                async def asked() -> Answer:
+                    return await go_on(await settle(attempt, within(ask, deadline), table, calls))
+
+                return asked
+        return partial(go_on, answer) if follows(answer) else answer
+
+    async def handle(http: web.BaseRequest, place: Place) -> Answer:
+        began = time.monotonic()
+        body = await _body(http, settings)
+        if isinstance(body, Answer):
+            return body
+        found = quick(body, place, began)
+        return found if isinstance(found, Answer) else await found()
+
+    return handle, quick
 
 
 def _policy_handler(check: PolicyCheck, settings: Settings) -> Handler:

@@ -76,9 +76,14 @@ def _given(obj: Mapping[str, Any], key: str, otherwise: Any) -> Any:
 Observer = Callable[[Judged, float], None]
 """Called after each evaluation with what came of it and its seconds: metrics, log lines and events hang on it."""
 
-Hook = Callable[[Judged], Awaitable[None]]
-"""Called with each judged request before the answer is sent: what must be durable by then is written here. Never
-raises, and is cut off at the deadline."""
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """What must be durable before the answer is sent: ``run`` writes it, never raises, and is cut off at the deadline.
+    ``wanted`` says at once whether there may be something to write, whatever the request holds."""
+
+    run: Callable[[Judged], Awaitable[None]]
+    wanted: Callable[[Judged], bool] = lambda judged: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +205,10 @@ class Live:
             log.exception("a decision could not be told of")
         return judged
 
+    def is_followed(self, judged: Judged) -> bool:
+        """Whether some hook may have something to do."""
+        return any(hook.wanted(judged) for hook in self.hooks)
+
     async def told(self, judged: Judged) -> None:
         """Runs the hooks, all at once, for as long as the request has time. Nothing follows from what no API server
         sends."""
@@ -209,7 +218,7 @@ class Live:
             return
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + judged.deadline - time.monotonic()):
-                await asyncio.gather(*(hook(judged) for hook in self.hooks))
+                await asyncio.gather(*(hook.run(judged) for hook in self.hooks if hook.wanted(judged)))
         except TimeoutError:
             log.warning("what follows a request was cut off: its time is over")
         except Exception:

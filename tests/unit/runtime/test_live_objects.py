@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runtime.policyset import PolicySet
-from runtime.webhook.live import ALL, Judged, Live, Snapshot, is_object
+from runtime.webhook.live import ALL, Hook, Judged, Live, Snapshot, is_object
 
 POD = {
     "apiVersion": "v1",
@@ -61,7 +61,7 @@ def test_nothing_follows_from_a_request_either_of_whose_objects_no_api_server_se
             **objects,
         }
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        live = Live(Snapshot.of(PolicySet.empty()), hooks=[hook])
+        live = Live(Snapshot.of(PolicySet.empty()), hooks=[Hook(hook)])
         found = live.judge(live.decode(review), "validate", ALL, time.monotonic() + 60)
         asyncio.run(live.told(found))
         return found
