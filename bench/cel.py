@@ -98,11 +98,10 @@ def cel_go(scratch: Path) -> Iterator[CelGo | None]:
         other.close()
 
 
-def measure_corpus(scratch: Path) -> list[Timed]:
+def measure_corpus(scratch: Path) -> Iterator[Timed]:
     """Times every expression of the corpus on an object where it is true and on one where it is false. Raises
     ``ValueError`` where the two sides differ."""
     expressions = corpus(conformance_folder())
-    timed: list[Timed] = []
     with cel_go(scratch) as other:
         for expression in expressions:
             cases = pair(expression, ask)
@@ -110,8 +109,7 @@ def measure_corpus(scratch: Path) -> list[Timed]:
                 print(f"{expression.policy}: no object makes the expression true and another false")
                 continue
             for value, (new, old) in zip((True, False), cases, strict=True):
-                timed.append(_time(expression, value, new, old, other))
-    return timed
+                yield _time(expression, value, new, old, other)
 
 
 def _time(expression: Expression, value: bool, new: Json, old: Json, other: CelGo | None) -> Timed:
@@ -140,7 +138,11 @@ def summary(timed: list[Timed]) -> dict[str, float]:
 
 def measured(scratch: Path) -> Iterator[Figure]:
     """Part ``cel``: the ratios to cel-go, of each case and over all; nothing without the conformance data."""
-    timed = measure_corpus(scratch)
+    timed: list[Timed] = []
+    for case in measure_corpus(scratch):
+        timed.append(case)
+        name = f"cel/{Path(case.policy).stem} is {str(case.value).lower()}"
+        yield figure(f"{name}, tier 2", "ns", [case.tier2], yardstick=[case.cel_go] if case.cel_go else ())
     if not timed:
         print("no conformance data: set THESMOS_CONFORMANCE to its folder to time the CEL corpus")
         return
@@ -151,6 +153,3 @@ def measured(scratch: Path) -> Iterator[Figure]:
             mean, worst = [found[f"{tier}_mean"]], [found[f"{tier}_worst"]]
             yield figure(f"{name} over cel-go, geometric mean", "ratio", mean, comparable="ratio", target=target)
             yield figure(f"{name} over cel-go, worst", "ratio", worst, target=None if target is None else 2.0)
-    for case in timed:
-        name = f"cel/{Path(case.policy).stem} is {str(case.value).lower()}"
-        yield figure(f"{name}, tier 2", "ns", [case.tier2], yardstick=[case.cel_go] if case.cel_go else ())

@@ -1,4 +1,4 @@
-"""Part ``engine``: one admission by the engine alone, on both tiers.
+"""Part ``engine``: one admission by the engine alone, on both tiers, and on tier 1 as ``make compiled`` has built it.
 
 Sets: the ten reference policies; 10, 100 and 1,000 generated ones, all of which match; the ten with 900 of other kinds
 beside them; the whole public library over the objects of its own tests. Each set is measured in a process of its own,
@@ -7,7 +7,9 @@ in turns with the yardstick.
 
 from __future__ import annotations
 
+import filecmp
 import json
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,8 +24,12 @@ from bench.policies import generated_policies, policies_of_other_kinds, referenc
 from bench.requests import denied_by_one, reference_pod
 
 TIERS: Final = ("1", "2")
+ROOT: Final = Path(__file__).resolve().parents[1]
+COMPILED: Final = ROOT / "build/compiled/site"
+"""Where ``make compiled`` puts its packages."""
 TARGETS: Final[dict[str, float]] = {
     "reference/pass/tier 1": 100.0,
+    "reference/pass/tier 1 compiled": 20.0,
     "reference/pass/tier 2": 15.0,
     "reference/deny of one/tier 2": 40.0,
     "100 generated/pass/tier 2": 100.0,
@@ -49,12 +55,37 @@ def measured(folder: Path, scratch: Path, sizes: Sequence[int], rounds: int) -> 
         for tier in TIERS
     ]
     yield from _figures("reference", _ask(cases, rounds))
+    yield from _compiled(str(reference), objects, rounds)
     for size in sizes:
         bundle = write_bundle(scratch / f"generated-{size}.thb", generated_policies(size))
         cases = [Case(f"pass/tier {tier}", str(bundle), tier, objects["pass"], 0) for tier in TIERS]
         yield from _figures(f"{size} generated", _ask(cases, rounds))
     yield from _with_others(folder, scratch, str(reference), objects["pass"], rounds)
     yield from _library(scratch, objects["pass"], rounds)
+
+
+def _compiled(reference: str, objects: dict[str, str], rounds: int) -> Iterator[Figure]:
+    """The exact machine as machine code: the same source, or there is nothing to measure."""
+    if not COMPILED.is_dir():
+        print("no tier 1 compiled: `make compiled` builds it")
+        return
+    if stale := _other_source():
+        print(f"no tier 1 compiled: {stale} has changed since `make compiled`")
+        return
+    failing = {"pass": 0, "deny of one": 1}
+    cases = [Case(f"{what}/tier 1 compiled", reference, "1", file, failing[what]) for what, file in objects.items()]
+    # Bytecodes of machine code are none.
+    yield from _figures("reference", _ask(cases, rounds, COMPILED) | {"opcodes": {}})
+
+
+def _other_source() -> str:
+    """A module that is another one than the compiled packages were built of; empty where there is none."""
+    for package in ("grammar", "vm", "compiler", "runtime"):
+        for built in (COMPILED / package).rglob("*.py"):
+            name = built.relative_to(COMPILED)
+            if not (ROOT / name).exists() or not filecmp.cmp(built, ROOT / name, shallow=False):
+                return name.as_posix()
+    return ""
 
 
 def _with_others(folder: Path, scratch: Path, reference: str, pod: str, rounds: int) -> Iterator[Figure]:
@@ -84,10 +115,15 @@ def _write(path: Path, objects: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def _ask(cases: list[Case], rounds: int) -> dict[str, Any]:
-    command = [measure.python(), "-m", "bench.engine_child"]
-    text = Asked(cases, rounds, 0.03).text()
-    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=False)
+def _ask(cases: list[Case], rounds: int, site: Path | None = None) -> dict[str, Any]:
+    """``site`` holds the packages to be measured where they are not those of the checkout."""
+    # -P: the folder one is in does not come first, where the pure source lies.
+    command = [measure.python(), "-P", "-m", "bench.engine_child"]
+    path = os.pathsep.join(map(str, [site, ROOT] if site else [ROOT]))
+    text = Asked(cases, rounds, 0.03, compiled=site is not None).text()
+    done = subprocess.run(
+        command, input=text, stdout=subprocess.PIPE, text=True, check=False, env=os.environ | {"PYTHONPATH": path}
+    )
     if done.returncode != 0:
         raise SystemExit("the engine could not be measured")
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -18,6 +18,7 @@ from bench import measure
 from runtime.bundles import load_files
 from runtime.engine import Engine
 from runtime.request import Request
+from vm import interp
 
 YARDSTICK = "yardstick"
 
@@ -37,11 +38,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``cases`` in turns, ``rounds`` times, each at least ``seconds`` a round."""
+    """``cases`` in turns, ``rounds`` times, each at least ``seconds`` a round. ``compiled``: the exact machine must be
+    machine code, else it must be Python."""
 
     cases: list[Case]
     rounds: int
     seconds: float
+    compiled: bool = False
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -49,6 +52,8 @@ class Asked:
 
 def main() -> int:
     asked = json.load(sys.stdin)
+    if interp.__file__.endswith(".py") == asked["compiled"]:
+        raise SystemExit(f"the exact machine is {interp.__file__}")
     cases = [Case(**case) for case in asked["cases"]]
     engines = {
         key: Engine(load_files([key[0]], tier=key[1]))  # type: ignore[arg-type]

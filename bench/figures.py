@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,11 +99,24 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()}",
         "load": round(os.getloadavg()[0], 2),
+        "source": _source(),
     }
 
 
+def _source() -> str:
+    """The commit that was measured; empty where git does not know."""
+    git = shutil.which("git")
+    if git is None:
+        return ""
+    command = [git, "describe", "--always", "--dirty= with changes", "--exclude=*"]
+    here = Path(__file__).parent
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def machine_line(found: dict[str, Any]) -> str:
-    return f"{found['cores']} × {found['cpu']}, Python {found['python']}, {found['system']}, load {found['load']}"
+    source = f", source {found['source']}" if found.get("source") else ""
+    where = f"{found['cores']} × {found['cpu']}, Python {found['python']}, {found['system']}"
+    return f"{where}, load {found['load']}{source}"
 
 
 def write(path: Path, figures: Iterable[Figure]) -> None:
@@ -136,18 +151,22 @@ def markdown(figures: Sequence[Figure], where: dict[str, Any]) -> str:
     """One table a part, after the line of the machine."""
     lines = [machine_line(where), ""]
     for part in dict.fromkeys(map(part_of, figures)):
-        lines += [f"### {part}", "", "| figure | unit | median | minimum | spread | × yardstick | target |"]
-        lines.append("|---|---|---:|---:|---:|---:|---|")
-        lines += [_row(f) for f in figures if part_of(f) == part]
-        lines.append("")
+        lines += [f"### {part}", "", *table([f for f in figures if part_of(f) == part]), ""]
     return "\n".join(lines)
+
+
+def table(figures: Iterable[Figure]) -> list[str]:
+    """The lines of a table of figures, which are of one part."""
+    head = ("figure", "unit", "median", "minimum", "spread", "rounds", "× yardstick", "target", "")
+    return [f"| {' | '.join(head)} |", "|---|---|---:|---:|---:|---:|---:|---:|---|", *map(_row, figures)]
 
 
 def _row(f: Figure) -> str:
     relative = "" if f.relative is None else number(f.relative)
-    target = "" if f.target is None else f"{'≥' if f.more else '≤'} {number(f.target)}{'' if f.met else ' missed'}"
+    target = "" if f.target is None else f"{'≥' if f.more else '≤'} {number(f.target)}"
+    met = "" if f.met is None else "met" if f.met else "**missed**"
     name = f.name.partition("/")[2]
-    cells = (name, f.unit, number(f.median), number(f.minimum), f"{f.spread:.0%}", relative, target)
+    cells = (name, f.unit, number(f.median), number(f.minimum), f"{f.spread:.0%}", str(f.rounds), relative, target, met)
     return f"| {' | '.join(cells)} |"
 
 

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         start = time.monotonic()
         print(f"measuring {part}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as scratch:
-            found = list(PARTS[part](Plan(folder, Path(scratch), args.sizes, args.rounds, args.seconds)))
+            found = _told(PARTS[part](Plan(folder, Path(scratch), args.sizes, args.rounds, args.seconds)), start)
         # After each part: what comes next may end the run.
         before = figures.read(args.out)[0] if args.out.exists() else []
         figures.write(args.out, figures.merged(before, found))
@@ -102,6 +102,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         plots.draw(args.out)
     return 0
+
+
+def _told(measured: Iterator[Figure], start: float) -> list[Figure]:
+    """The figures; each is told as it comes, so that one sees how far a long run is."""
+    found = []
+    for each in measured:
+        found.append(each)
+        said = f"{each.name}: {figures.number(each.median)} {each.unit}"
+        print(f"  {time.monotonic() - start:5.0f} s  {said}", file=sys.stderr, flush=True)
+    return found
 
 
 def _parts(text: str) -> tuple[str, ...]:

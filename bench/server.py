@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import measure
+from runtime.webhook.tls import make_ca, make_serving
 
 READY_SECONDS: Final = 120.0
 
@@ -42,6 +43,18 @@ def thesmos(bundle: Path, *cores: int, flags: Sequence[str] = ()) -> Iterator[Se
     command = ["-m", "runtime.cli.main", "serve", "--bundle", str(bundle), "--host", "127.0.0.1", *flags]
     with started(command, "/health/readiness", *cores) as server:
         yield server
+
+
+@contextlib.contextmanager
+def do_nothing(scratch: Path, *cores: int) -> Iterator[tuple[Server, bytes]]:
+    """The webhook that does nothing, on some cores, and the CA that who calls it must trust."""
+    ca = make_ca("bench")
+    pair = make_serving(ca, ["127.0.0.1"]).pair
+    cert = scratch / "do-nothing.pem"
+    cert.touch(mode=0o600)
+    cert.write_bytes(pair.cert + pair.key)
+    with started(["-m", "bench.do_nothing", "--cert", str(cert)], "/health", *cores) as server:
+        yield server, ca.cert
 
 
 @contextlib.contextmanager

@@ -23,8 +23,7 @@ from bench.client import Answered, Job, ask
 from bench.figures import Figure, figure
 from bench.policies import Policy, generated_policies, reference_policies, to_text
 from bench.requests import pods
-from bench.server import started
-from runtime.webhook.tls import make_ca, make_serving
+from bench.server import do_nothing
 from tests.cluster.control_plane import TOKEN, ControlPlane, StartProblem
 from tests.cluster.controlplane.build import BuildProblem, build
 from tests.cluster.thesmos import Thesmos
@@ -134,15 +133,10 @@ def _changed(job: Job, clients: int, seconds: float) -> Job:
 
 @contextlib.contextmanager
 def _do_nothing(plane: ControlPlane, scratch: Path) -> Iterator[None]:
-    ca = make_ca("bench")
-    pair = make_serving(ca, ["127.0.0.1"]).pair
-    cert = scratch / "do-nothing.pem"
-    cert.touch(mode=0o600)
-    cert.write_bytes(pair.cert + pair.key)
-    with started(["-m", "bench.do_nothing", "--cert", str(cert)], "/health") as server:
+    with do_nothing(scratch) as (server, ca):
         webhook = {
             "name": "do-nothing.example.com",
-            "clientConfig": {"url": server.url("/validate"), "caBundle": base64.b64encode(ca.cert).decode()},
+            "clientConfig": {"url": server.url("/validate"), "caBundle": base64.b64encode(ca).decode()},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
             "namespaceSelector": _only(NOTHING),
             "admissionReviewVersions": ["v1"],

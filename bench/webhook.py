@@ -1,12 +1,15 @@
 """Part ``webhook``: ``thesmos serve`` on one core, asked over TLS on kept connections from the other.
 
 Full load (``wrk``) gives answers a second and processor time an answer; load at a pace (a client of our own) gives
-latencies. All requests differ. Processor time is that of the server's processes alone, so that it says something also
-on a machine that has other things to do; answers a second are what is left of one core.
+latencies. All requests differ. One server a set of policies is up, and the webhook that does nothing beside them; each
+round loads them in turn, so that what is compared saw the same phases of the machine. Processor time is that of the
+server's processes alone, so that it says something also on a machine that has other things to do; answers a second are
+what is left of one core.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +21,16 @@ from bench.compiling import write_bundle
 from bench.figures import Figure, figure
 from bench.policies import Policy, generated_policies, policies_of_other_kinds, reference_policies
 from bench.requests import reviews
-from bench.server import Server, thesmos
+from bench.server import Server, do_nothing, thesmos
 
 CONNECTIONS: Final = 8
 RATE: Final = 2000.0
-RATES: Final = {"10 reference": 8000.0, "100 generated": 4000.0}
+TEN: Final = "10 reference"
+WITH_OTHERS: Final = "10 reference and 900 of other kinds"
+NOTHING: Final = "do-nothing"
+RATES: Final = {TEN: 8000.0, "100 generated": 4000.0}
 ALLOWED: Final = '"allowed":true'
-ROUNDS: Final = 3
+ROUNDS: Final = 5
 SERVER, CLIENT = 0, 1
 """Cores."""
 
@@ -39,29 +45,44 @@ class Full:
 
 def measured(folder: Path, scratch: Path, seconds: float) -> Iterator[Figure]:
     """``folder`` holds the reference work."""
+    if not wrk.there():
+        print(wrk.NO_WRK)
     bodies = scratch / "reviews.jsonl"
     bodies.write_bytes(b"\n".join(reviews(folder)) + b"\n")
     reference = reference_policies(folder)
     sets: dict[str, list[Policy]] = {
-        "10 reference": reference,
+        TEN: reference,
         "100 generated": generated_policies(100),
-        "10 reference and 900 of other kinds": [*reference, *policies_of_other_kinds(900)],
+        WITH_OTHERS: [*reference, *policies_of_other_kinds(900)],
     }
     bundles = {name: write_bundle(scratch / f"set-{n}.thb", made) for n, (name, made) in enumerate(sets.items())}
-    spent: dict[str, list[float]] = {}
-    for name, bundle in bundles.items():
-        with thesmos(bundle, SERVER) as server:
-            warm(server, str(bodies), len(sets[name]))
-            rounds = [full_load(server, str(bodies), seconds / 2) for _ in range(ROUNDS)]
-            spent[name] = [r.cpu for r in rounds]
-            yield figure(
-                f"webhook/{name}/answers a second", "1/s", [r.rate for r in rounds], target=RATES.get(name), more=True
-            )
-            yield figure(f"webhook/{name}/processor time an answer", "µs", spent[name])
-            yield from _paced(name, server, str(bodies), seconds)
-    ratio = min(spent["10 reference and 900 of other kinds"]) / min(spent["10 reference"])
-    yield figure("webhook/with 900 of other kinds over alone, processor time", "ratio", [ratio], target=1.05)
-    yield from _workers(bundles["10 reference"], str(bodies), seconds)
+    with contextlib.ExitStack() as stack:
+        servers = {NOTHING: stack.enter_context(do_nothing(scratch, SERVER))[0]}
+        for name, bundle in bundles.items():
+            servers[name] = stack.enter_context(thesmos(bundle, SERVER))
+            warm(servers[name], str(bodies), len(sets[name]))
+        yield from _full(servers, str(bodies), seconds / 2)
+        for name in sets:
+            yield from _paced(name, servers[name], str(bodies), seconds / 2)
+    yield from _workers(bundles[TEN], str(bodies), seconds / 2)
+
+
+def _full(servers: dict[str, Server], bodies: str, seconds: float) -> Iterator[Figure]:
+    rounds: dict[str, list[Full]] = {name: [] for name in servers}
+    for _ in range(ROUNDS):
+        for name, server in servers.items():
+            rounds[name].append(full_load(server, bodies, seconds))
+    spent = {name: [full.cpu for full in found] for name, found in rounds.items()}
+    for name, found in rounds.items():
+        rates = [full.rate for full in found]
+        yield figure(f"webhook/{name}/answers a second", "1/s", rates, target=RATES.get(name), more=True)
+        yield figure(f"webhook/{name}/processor time an answer", "µs", spent[name])
+        if name != NOTHING:
+            over = [mine / plain for mine, plain in zip(spent[name], spent[NOTHING], strict=True)]
+            yield figure(f"webhook/{name} over do-nothing, processor time", "ratio", over, comparable="ratio")
+    over = [both / alone for both, alone in zip(spent[WITH_OTHERS], spent[TEN], strict=True)]
+    name = "webhook/with 900 of other kinds over alone, processor time"
+    yield figure(name, "ratio", over, comparable="ratio", target=1.05)
 
 
 def warm(server: Server, bodies: str, policies: int) -> None:
@@ -78,14 +99,14 @@ def full_load(server: Server, bodies: str, seconds: float, *cores: int) -> Full:
 
 
 def _paced(name: str, server: Server, bodies: str, seconds: float) -> Iterator[Figure]:
-    job = Job(server.url("/validate"), bodies, seconds / 2, rate=RATE, expect=ALLOWED)
+    job = Job(server.url("/validate"), bodies, seconds, rate=RATE, expect=ALLOWED)
     try:
         runs = [ask(job, CLIENT) for _ in range(ROUNDS)]
     except ClientProblem as problem:
         print(f"{name} at {RATE:.0f} a second: {problem}")
         return
     for share, target in ((0.5, 0.5), (0.99, 3.0)):
-        wanted = target if name == "10 reference" else None
+        wanted = target if name == TEN else None
         values = [run.milliseconds(share) for run in runs]
         yield figure(f"webhook/{name}/p{share * 100:.0f} at {RATE:.0f} a second", "ms", values, target=wanted)
 
@@ -102,7 +123,7 @@ def _workers(bundle: Path, bodies: str, seconds: float) -> Iterator[Figure]:
             warm(server, bodies, 100)
         for _ in range(ROUNDS):
             for workers, server in (("1", one), ("2", two)):
-                found = full_load(server, bodies, seconds / 2, SERVER, CLIENT)
+                found = full_load(server, bodies, seconds, SERVER, CLIENT)
                 spent[workers].append(found.cpu)
                 rates[workers].append(found.rate)
     ratios = [two / one for one, two in zip(spent["1"], spent["2"], strict=True)]

@@ -12,7 +12,12 @@ from typing import Final
 from bench import measure
 from bench.client import ClientProblem, Job, ask
 
+NO_WRK: Final = "no wrk on this machine: full load by a client of our own, slower than the server; read processor times"
 SCRIPT: Final = Path(__file__).parent / "reviews.lua"
+
+
+def there() -> bool:
+    return shutil.which("wrk") is not None
 
 
 def answers(url: str, bodies: str, seconds: float, connections: int, expect: str, *cores: int) -> int:
