@@ -153,6 +153,18 @@ def test_json_is_read_as_json() -> None:
         load_values("[" * 250 + "]" * 250)
 
 
+def test_documents_that_are_all_json_are_read_as_json() -> None:
+    face = '{"a": "\\ud83d\\ude00"}'
+    assert load_values(f'{face}\n---\n{{"b": 1.0}}\r\n--- \r\n[]\n') == [{"a": "\U0001f600"}, {"b": 1.0}, []]
+    items = '{"apiVersion": "v1", "kind": "List", "items": [{"a": 1}, null]}'
+    assert load_values(f"{items}\n---\nnull\n") == [{"a": 1}]
+    # One that is YAML makes YAML of all of them.
+    assert load_values('{"a": 1.0}\n---\nb: 1.0\n') == [{"a": 1}, {"b": 1}]
+    assert load_values('{"a": "\\n---\\n"}\n---\n') == [{"a": "\n---\n"}]
+    with pytest.raises(SourceError):
+        load_values(f"{face}\n---\nb: 1\n")
+
+
 def test_merge_keys_give_way_to_what_is_written() -> None:
     text = "base: &b {x: 1, v: 1}\nmore: &m {v: 2, z: 2}\nall:\n  <<: [*b, *m]\n  x: 9\nlate:\n  x: 9\n  <<: *b\n"
     (value,) = load_values(text)
