@@ -101,7 +101,7 @@ class Request:
         (``Scale``).
         """
         request = _review_request(review)
-        kind = _triple(request, "kind", "kind")
+        group, version, kind = _triple(request, "kind", "kind")
         operation = request.get("operation")
         if operation not in OPERATIONS:
             raise RequestError(f"request.operation is none of {', '.join(OPERATIONS)}")
@@ -119,16 +119,16 @@ class Request:
         if type(subresource) is not str:
             raise RequestError("request.subResource is no text")
         if subresource and kind_of is not None:
-            resource = _triple(request, "resource", "resource")
-            whole = kind_of(resource["group"], resource["version"], resource["resource"])
+            of = _triple(request, "resource", "resource")
+            whole = kind_of(*of)
             if whole is not None:
-                kind = {"group": resource["group"], "version": resource["version"], "kind": whole}
-        extended = dict(request)
+                group, version, kind = of[0], of[1], whole
+        extended = request.copy()
         extended["roles"] = list(roles)
         extended["clusterRoles"] = list(cluster_roles)
         return _build(
             extended,
-            (kind["group"], kind["version"], kind["kind"], subresource),
+            (group, version, kind, subresource),
             operation,
             new,
             old,
@@ -362,11 +362,13 @@ def _review_request(review: Any) -> dict[str, Any]:
     return request
 
 
-def _triple(request: dict[str, Any], field: str, last: str) -> dict[str, str]:
+def _triple(request: dict[str, Any], field: str, last: str) -> tuple[str, str, str]:
     value = request.get(field)
-    if type(value) is not dict or type(value.get(last)) is not str or not value[last]:
-        raise RequestError(f"request.{field} is no group, version and {last}")
-    return {key: _text(value, key) for key in ("group", "version", last)}
+    if type(value) is dict:
+        group, version, name = value.get("group"), value.get("version"), value.get(last)
+        if type(name) is str and name:
+            return group if type(group) is str else "", version if type(version) is str else "", name
+    raise RequestError(f"request.{field} is no group, version and {last}")
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:

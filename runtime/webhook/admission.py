@@ -22,6 +22,7 @@ from runtime.request import Request, RequestError
 
 API_VERSION: Final = "admission.k8s.io/v1"
 
+_JSON: Final = "application/json"
 _DURATION: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,9})?)(ms|s|m)")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 MARGIN: Final = 0.1
@@ -49,7 +50,7 @@ class Answer:
 
     status: int
     body: bytes
-    content_type: str = "application/json"
+    content_type: str = _JSON
     kind: str = ""
     namespace: str = ""
     operation: str = ""
@@ -88,14 +89,7 @@ def answer(body: bytes, decode: Decode, evaluate: Evaluate) -> Answer:
         # A patch or message made of the object's values that JSON for Kubernetes cannot hold: a whole number of more
         # than 64 bits, a lone surrogate.
         return refusal(400, f"the answer to this request is no JSON: {str(error).lower()}")
-    return Answer(
-        200,
-        encoded,
-        kind=request.kind,
-        namespace=request.namespace,
-        operation=request.operation,
-        allowed=verdict.allowed,
-    )
+    return Answer(200, encoded, _JSON, request.kind, request.namespace, request.operation, verdict.allowed)
 
 
 def parse(body: bytes) -> Any:

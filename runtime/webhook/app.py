@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
 from aiohttp import web
@@ -17,7 +17,7 @@ from aiohttp import web
 from runtime.config import Settings
 from runtime.decision import Decision
 from runtime.engine import What
-from runtime.host import Host, Pending, Table, settle, within
+from runtime.host import Pending, Table, settle, within
 from runtime.observe.decisions import Decisions
 from runtime.observe.metrics import Metrics
 from runtime.observe.otel import Tracing
@@ -93,17 +93,17 @@ _OK: Final = Answer(200, b"ok\n", _PLAIN)
 def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Handler, Quick]:
     """The handler of a request, and what it comes to once the body is there: an answer, unless the cluster must be
     asked, or something must be written down before the answer goes out."""
-    shadow = settings.shadow
+    shadow, validates = settings.shadow, what == "validate"
 
     def quick(body: bytes, place: Place, began: float) -> Answer | Later:
         seconds = admission.timeout_seconds(place.timeout)
         if seconds is None:
             return admission.refusal(400, "the query parameter timeout is no duration such as 10s")
-        deadline = began + seconds * (1 - admission.MARGIN)
-        if not live.ready:
+        if live.snapshot is None:
             # Not a 4xx: the request is right and a second try may be answered.
             return admission.refusal(503, "no policies are loaded yet")
-        scope = _scope(place)
+        deadline = began + seconds * (1 - admission.MARGIN)
+        scope = _scope(place.names)
         judged: Judged | None = None
 
         def evaluate(request: Request) -> Verdict:
@@ -117,31 +117,29 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
                 replace(_ADMITTED, audit_annotations=judged.decision.audit_annotations) if shadow else judged.decision
             )
 
-        def attempt(host: Host | None) -> Answer:
-            return admission.answer(body, lambda review: live.decode(review, host), evaluate)
-
-        def follows(answer: Answer) -> bool:
-            return judged is not None and what == "validate" and answer.status == 200 and live.is_followed(judged)
-
-        async def go_on(answer: Answer) -> Answer:
-            if judged is not None and follows(answer):
-                await live.told(judged)
-            return answer
-
-        if live.ask is None:
-            answer = attempt(None)
+        ask = live.ask
+        if ask is None:
+            answer = admission.answer(body, live.decode, evaluate)
         else:
-            ask, table = live.ask, Table()
+            table = Table()
             try:
-                answer = attempt(table)
+                answer = admission.answer(body, partial(live.decode, host=table), evaluate)
             except Pending as pending:
                 calls = pending.calls
 
-                async def asked() -> Answer:
-                    return await go_on(await settle(attempt, within(ask, deadline), table, calls))
+                async def later() -> Answer:
+                    def attempt(table: Table) -> Answer:
+                        return admission.answer(body, partial(live.decode, host=table), evaluate)
 
-                return asked
-        return partial(go_on, answer) if follows(answer) else answer
+                    answer = await settle(attempt, within(ask, deadline), table, calls)
+                    if validates and judged is not None and answer.status == 200:
+                        await live.told(judged)
+                    return answer
+
+                return later
+        if validates and judged is not None and answer.status == 200 and live.is_followed(judged):
+            return partial(_told, live, judged, answer)
+        return answer
 
     async def handle(http: web.BaseRequest, place: Place) -> Answer:
         began = time.monotonic()
@@ -152,6 +150,11 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
         return found if isinstance(found, Answer) else await found()
 
     return handle, quick
+
+
+async def _told(live: Live, judged: Judged, answer: Answer) -> Answer:
+    await live.told(judged)
+    return answer
 
 
 def _policy_handler(check: PolicyCheck, settings: Settings) -> Handler:
@@ -184,12 +187,13 @@ async def _body(http: web.BaseRequest, settings: Settings) -> bytes | Answer:
         return admission.refusal(413, too_large)
 
 
-def _scope(place: Place) -> str:
-    match place.names:
+@lru_cache(256)
+def _scope(names: tuple[str, ...]) -> str:
+    match names:
         case ():
             return ALL
         case (scope,):
             return scope
-        case (_, *names):
-            return "/".join(("finegrained", *names))
+        case (_, *policy):
+            return "/".join(("finegrained", *policy))
     return ALL

@@ -207,7 +207,7 @@ class Live:
 
     def is_followed(self, judged: Judged) -> bool:
         """Whether some hook may have something to do."""
-        return any(hook.wanted(judged) for hook in self.hooks)
+        return bool(self.hooks) and any(hook.wanted(judged) for hook in self.hooks)
 
     async def told(self, judged: Judged) -> None:
         """Runs the hooks, all at once, for as long as the request has time. Nothing follows from what no API server
