@@ -11,7 +11,8 @@ from functools import partial
 from typing import TypeAlias
 
 from vm.interp import Program, interpret
-from vm.layout import POP, ZERO, Code, Frame, Layout
+from vm.layout import Frame, Layout
+from vm.quads import POP, ZERO, Code
 from vm.verify import VerifiedFunction, VerifiedModule
 
 Place: TypeAlias = tuple[str, int, int]

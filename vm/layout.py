@@ -1,47 +1,89 @@
 """Verified functions to the code that tier 1 runs: quadruples ``(number, a, b, c)`` with jumps resolved.
 
 Immediates become what they stand for, ``end`` of an ``if`` goes away, conditions go straight to the arm they decide
-for, and pairs that often stand together become one. The numbers belong to the loop of ``vm.interp``, which is the only
-reader. The commonest come first, since the loop looks for them in this order."""
+for, and those that often stand together become one (``vm.neighbours``). The loop of ``vm.interp`` is the only
+reader."""
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED
+from vm.neighbours import MOST, pair, row
+from vm.quads import (
+    ABSENT_NULL,
+    APPEND,
+    ARMS,
+    AS_LIST,
+    AWAIT,
+    BREAK,
+    C_SELECT,
+    CALL,
+    CELL,
+    CHARGE,
+    CONCAT,
+    CONST,
+    DROP_JUMP,
+    EACH,
+    EACH_INDEX,
+    EACH_PAIR,
+    ENDS,
+    EQUAL_TEXT,
+    GET,
+    GOES_TO,
+    HAS,
+    IF,
+    IF_ABSENT,
+    IF_EMPTY,
+    IF_EQUAL_TEXT,
+    IF_ERR,
+    IF_FALSE,
+    IF_LEAF,
+    IF_LIST,
+    IF_MAP,
+    IF_MISSING,
+    IF_NULL,
+    IF_TEST,
+    IF_TEXT,
+    IF_TRUE,
+    INVOKE,
+    INVOKE_1,
+    INVOKE_2,
+    INVOKE_2_METER,
+    INVOKE_METER,
+    JUMP,
+    LEAF,
+    LOCAL,
+    LOCAL_GET,
+    MAY_GO_TO,
+    NEXT_ELEMENT,
+    NEXT_INDEX,
+    NEXT_PAIR,
+    ONE,
+    ONE_IMM,
+    ONE_METER,
+    PATH,
+    POP,
+    PUT,
+    PUT_KEY,
+    RESET,
+    RET,
+    ROOT_PATH,
+    SCOPED,
+    SET,
+    SETTLED,
+    TEE,
+    TWO,
+    TWO_METER,
+    ZERO,
+    ZERO_METER,
+    Code,
+)
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
 from vm.values import MISSING, Value
 from vm.verify import VerifiedFunction, VerifiedModule
-
-Quad: TypeAlias = tuple[int, Any, Any, Any]
-Code: TypeAlias = list[Quad]
-
-LOCAL_GET, LOCAL, FIELD_SET, IF_MISSING, NEXT_ELEMENT, IF_MAP, IF_FIELD_LEAF, IF = range(8)
-PATH, SET, IF_LIST, RET_CONST, CONST, TEE, ONE, IF_TEST = range(8, 16)
-IF_LEAF, IF_LOCAL_LEAF, IF_ABSENT, IF_NULL, IF_EMPTY, IF_TEXT, GET, JUMP = range(16, 24)
-RET, EACH, EACH_LIST, CALL, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT = range(24, 32)
-ABSENT_NULL, PATH_SET, MOVE, APPEND, APPEND_POP, POP, LEAF, EQUAL_TEXT = range(32, 40)
-TWO, ONE_IMM, ZERO, PUT, PUT_KEY, AS_LIST, TWO_METER, ONE_METER = range(40, 48)
-NEXT_INDEX, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP, CONCAT, CELL = range(48, 56)
-AWAIT, J_PATH, C_PATH, C_SELECT, LOCAL_SELECT, CHARGE, CHARGE_POP, ZERO_METER = range(56, 64)
-SCOPED, RESET = range(64, 66)
-
-SETTLED: Final = -2
-"""In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
-
-_ON_LOCALS: Final = frozenset({IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_EMPTY, IF_TEXT, IF, EACH_LIST})
-"""Take their operand from local ``a``, or off the stack when ``a`` is -1."""
-_ARMS: Final = frozenset(
-    {IF, IF_TEST, IF_LEAF, IF_LOCAL_LEAF, IF_FIELD_LEAF, IF_EQUAL_TEXT} | (_ON_LOCALS - {EACH_LIST})
-)
-"""Go on at ``b`` or at ``c``."""
-_GOES_TO: Final = frozenset({JUMP, EACH, EACH_LIST, EACH_INDEX, EACH_PAIR, BREAK, DROP_JUMP})
-"""Go on at ``b``."""
-_MAY_GO_TO: Final = frozenset({NEXT_ELEMENT, NEXT_INDEX, NEXT_PAIR})
-"""Go on at ``b`` or behind."""
-_ENDS: Final = frozenset({RET, RET_CONST})
 
 _TESTS: Final = {
     SEMANTICS["is_absent"]: IF_ABSENT,
@@ -51,8 +93,11 @@ _TESTS: Final = {
     SEMANTICS["is_text"]: IF_TEXT,
     SEMANTICS["is_null"]: IF_NULL,
     SEMANTICS["is_empty"]: IF_EMPTY,
+    SEMANTICS["is_true"]: IF_TRUE,
+    SEMANTICS["is_false"]: IF_FALSE,
+    SEMANTICS["is_err"]: IF_ERR,
 }
-_BOOLEAN: Final = frozenset(SEMANTICS[n] for n in ("is_true", "is_false", "is_err", "j_truthy"))
+_TRUTHY: Final = SEMANTICS["j_truthy"]
 _NOT: Final = SEMANTICS["not"]
 _CONSTANTS: Final[dict[str, Value]] = {
     "true": True,
@@ -131,7 +176,10 @@ class Layout:
         self.plain()
         for place in range(len(self.out) - 1, -1, -1):
             self.thread(place)
-        return self.compact(self.fuse())
+        targets = self.targets()
+        empty = self.fuse(targets)
+        self.join(targets, empty)
+        return self.compact(empty)
 
     # one instruction after another
 
@@ -169,11 +217,13 @@ class Layout:
             case "path":
                 self.emit(PATH, m.paths[a])
             case "j_path" | "j_root":
-                self.emit(J_PATH, m.paths[a] if name == "j_path" else (), SEMANTICS["j_path"])
+                self.emit(ROOT_PATH, m.paths[a] if name == "j_path" else (), SEMANTICS["j_path"])
             case "c_path":
-                self.emit(C_PATH, m.paths[a], SEMANTICS["c_path"])
+                self.emit(ROOT_PATH, m.paths[a], SEMANTICS["c_path"])
             case "c_select":
                 self.emit(C_SELECT, m.constants[a], SEMANTICS["c_select"])
+            case "c_has":
+                self.emit(HAS, m.constants[a])
             case "c_charge":
                 self.emit(CHARGE, a)
             case "get":
@@ -261,6 +311,8 @@ class Layout:
         measured = self.fn.measured.get(i, ())
         if n in (1, 2) and not (entry.sized or measured or metered):
             self.emit(INVOKE_1 if n == 1 else INVOKE_2, body)
+        elif n in (1, 2) and not (entry.sized or measured):
+            self.emit(INVOKE_METER if n == 1 else INVOKE_2_METER, body)
         else:
             self.emit(INVOKE, (body, n, entry.sized, measured, metered))
 
@@ -271,10 +323,10 @@ class Layout:
         collapse: ``is_text`` before ``if`` becomes one instruction, ``true`` before ``if`` a jump."""
         out = self.out
         number, a, b, c = out[place]
-        if number in _ARMS:
+        if number in ARMS:
             out[place] = (number, a, self.landing(b), self.landing(c))
             return
-        if number in _GOES_TO or number in _MAY_GO_TO:
+        if number in GOES_TO or number in MAY_GO_TO:
             out[place] = (number, a, self.landing(b), None)
             return
         at = place + 1
@@ -298,7 +350,7 @@ class Layout:
             out[place] = (JUMP, None, then if a else other, None)
         elif number == ONE and a in _TESTS:
             out[place] = (_TESTS[a], -1, then, other)
-        elif number == ONE and a in _BOOLEAN:
+        elif number == ONE and a is _TRUTHY:
             out[place] = (IF_TEST, a, then, other)
         elif number == ONE and a is _NOT:
             out[place] = (IF, -1, other, then)
@@ -315,24 +367,44 @@ class Layout:
             at = self.out[at][2]
         return at
 
-    def fuse(self) -> set[int]:
-        """Makes one of neighbours that nobody jumps between; answers the places left empty."""
+    def targets(self) -> set[int]:
+        """The places that some quadruple may go to."""
         out = self.out
-        targets = {q[3] for q in out if q[0] in _ARMS}
-        targets |= {q[2] for q in out if q[0] in _ARMS or q[0] in _GOES_TO or q[0] in _MAY_GO_TO}
+        found = {q[3] for q in out if q[0] in ARMS}
+        return found | {q[2] for q in out if q[0] in ARMS or q[0] in GOES_TO or q[0] in MAY_GO_TO}
+
+    def fuse(self, targets: set[int]) -> set[int]:
+        """Makes one of two neighbours that nobody jumps between; answers the places left empty."""
+        out = self.out
         empty: set[int] = set()
         second = len(out)
         for first in range(len(out) - 1, -1, -1):
             if second < len(out) and not any(p in targets for p in range(first + 1, second + 1)):
-                pair = _pair(out[first], out[second])
-                if pair is not None:
-                    out[first] = pair[0]
-                    if len(pair) == 1:
+                made = pair(out[first], out[second])
+                if made is not None:
+                    out[first] = made[0]
+                    if len(made) == 1:
                         empty.add(second)
                     else:
-                        out[second] = pair[1]
+                        out[second] = made[1]
             second = first
         return empty
+
+    def join(self, targets: set[int], empty: set[int]) -> None:
+        """Makes one of a row of neighbours that nobody jumps between, and adds the places that this leaves empty."""
+        places = [p for p in range(len(self.out)) if p not in empty]
+        at = 0
+        while at < len(places):
+            end = at + 1
+            while end < min(len(places), at + MOST) and places[end] not in targets:
+                end += 1
+            found = row([self.out[p] for p in places[at:end]])
+            if found is not None:
+                made, length = found
+                self.out[places[at]] = made
+                empty.update(places[at + 1 : at + length])
+                at += length - 1
+            at += 1
 
     def compact(self, empty: set[int]) -> Code:
         """Drops empty places and code that nobody reaches, and moves the jumps."""
@@ -347,13 +419,13 @@ class Layout:
             number, _, b, c = out[p]
             if p in empty:
                 todo.append(p + 1)
-            elif number in _ARMS:
+            elif number in ARMS:
                 todo += (b, c)
-            elif number in _GOES_TO:
+            elif number in GOES_TO:
                 todo.append(b)
-            elif number in _MAY_GO_TO:
+            elif number in MAY_GO_TO:
                 todo += (b, p + 1)
-            elif number not in _ENDS:
+            elif number not in ENDS:
                 todo.append(p + 1)
         places: list[int] = []
         kept: Code = []
@@ -362,44 +434,8 @@ class Layout:
             if p in reached and p not in empty:
                 kept.append(quad)
         for p, (number, a, b, c) in enumerate(kept):
-            if number in _ARMS:
+            if number in ARMS:
                 kept[p] = (number, a, places[b], places[c])
-            elif number in _GOES_TO or number in _MAY_GO_TO:
+            elif number in GOES_TO or number in MAY_GO_TO:
                 kept[p] = (number, a, places[b], None)
         return kept
-
-
-def _pair(first: Quad, second: Quad) -> tuple[Quad, ...] | None:
-    """What two neighbours become: one quadruple, two others, or None when they stay."""
-    number, a, b, _ = first
-    then = second[0]
-    if number == LOCAL:
-        if then in _ON_LOCALS and second[1] == -1:
-            return ((then, a, second[2], second[3]),)
-        if then == IF_LEAF:
-            return ((IF_LOCAL_LEAF, (second[1], a), second[2], second[3]),)
-        if then == SET:
-            return ((MOVE, a, second[1], None),)
-        if then == C_SELECT:
-            return ((LOCAL_SELECT, a, second[1], second[2]),)
-    elif number == LOCAL_GET:
-        if then == SET:
-            return ((FIELD_SET, a, b, second[1]),)
-        if then == IF_LEAF:
-            return ((IF_FIELD_LEAF, (second[1], a, b), second[2], second[3]),)
-    elif number == TEE:
-        if then in _ON_LOCALS and second[1] == -1:
-            return ((SET, a, None, None), (then, a, second[2], second[3]))
-        if then == POP:
-            return ((SET, a, None, None),)
-    elif number == CONST and then == RET:
-        return ((RET_CONST, a, None, None),)
-    elif number == PATH and then == SET:
-        return ((PATH_SET, a, second[1], None),)
-    elif number == AS_LIST and then == EACH:
-        return ((EACH_LIST, -1, second[2], None),)
-    elif number == CHARGE and then == POP:
-        return ((CHARGE_POP, a, None, None),)
-    elif number == APPEND and then == POP:
-        return ((APPEND_POP, None, None, None),)
-    return None

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from vm.functions import body_of
 from vm.interp import Program, interpret
-from vm.layout import INVOKE, ONE, TWO_METER, Code, Frame, Layout
+from vm.layout import Frame, Layout
+from vm.quads import INVOKE, ONE, TWO_METER, Code
 from vm.semantics import SEMANTICS
 from vm.verify import VerifiedFunction, VerifiedModule
 
