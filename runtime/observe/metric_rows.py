@@ -191,6 +191,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Values counted under the labels `other`, since the metric has too many label sets.",
         "thesmos",
     ),
+    Metric(
+        "thesmos_untold_decisions_total",
+        "counter",
+        (),
+        "Decisions that are counted but neither logged nor told of by events, since too many waited.",
+        "thesmos",
+    ),
 )
 """Every metric there is, in the order in which they are served."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 from runtime.config import Settings
 from runtime.decision import decide
 from runtime.engine import Engine, EngineResponse
-from runtime.observe.decisions import Decisions, without_secrets
+from runtime.observe import decisions
+from runtime.observe.decisions import MOST_WAITING, Decisions, without_secrets
 from runtime.observe.events import Events
 from runtime.observe.metrics import Metrics
 from runtime.observe.policy_events import GENERATE, PolicyEvents
@@ -231,6 +233,49 @@ def test_passes_are_counted_before_numbers_are_read() -> None:
     assert metrics.value("kyverno_policy_results_total", *labels, "admission_request") == 3
     assert metrics.value("kyverno_policy_execution_duration_seconds", *labels, "admission_request") == 3
     assert metrics.value("kyverno_policy_evaluate_duration_seconds", "validate") == 3
+
+
+def test_what_was_found_is_told_once_the_answer_is_on_its_way(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "thesmos.decisions")
+    metrics = Metrics()
+    told = Decisions(metrics)
+    refused = judged(evaluated(policy()))
+    failed = ("enforce", "cluster", "true", "-", "labels", "Pod", "default", "create", "wants-app", "fail", "validate")
+
+    async def many() -> None:
+        for _ in range(MOST_WAITING + 3):
+            told(refused, 0.001)
+        assert lines(caplog) == []
+        # Whoever reads numbers reads all, and those that nobody is told of are among them.
+        assert metrics.value("kyverno_policy_results_total", *failed, "admission_request") == MOST_WAITING + 3
+        assert metrics.value("thesmos_untold_decisions_total") == 3
+        caplog.clear()
+        told(refused, 0.001)
+        assert lines(caplog) == []
+        await asyncio.sleep(0)
+        assert [message for _, message, _ in lines(caplog)] == ["validation failed", "admission request denied"]
+
+    asyncio.run(many())
+
+
+def test_telling_of_many_lets_others_have_their_turn(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "thesmos.decisions")
+    monkeypatch.setattr(decisions, "TURN_SECONDS", 0.0)
+    told = Decisions(Metrics())
+    refused = judged(evaluated(policy()))
+
+    async def three() -> None:
+        for _ in range(3):
+            told(refused, 0.001)
+        seen = []
+        for _ in range(4):
+            await asyncio.sleep(0)
+            seen.append(len(lines(caplog)) // 2)
+        assert seen == [1, 2, 3, 3]
+
+    asyncio.run(three())
 
 
 def test_payloads_are_logged_without_the_values_of_secrets(caplog: pytest.LogCaptureFixture) -> None:
