@@ -24,7 +24,8 @@ log = logging.getLogger("thesmos.config")
 
 _ENTRY: Final = re.compile(r"\[([^\[\]]*)\]")
 _REGISTRY: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
-_MOST_KINDS: Final = 2000
+_MOST_PLACES: Final = 8192
+"""Kinds in namespaces of which is kept what filters speak of them; requests name them."""
 Test = Callable[[str], bool]
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
@@ -101,34 +102,35 @@ class ClusterConfig:
     update_request_threshold: int = 1000
     context_bytes: int | None = None
     problems: tuple[str, ...] = ()
-    _of_kind: dict[tuple[str, str, str, str], tuple[tuple[Test, Test], ...]] = field(
-        default_factory=dict, compare=False
-    )
+    _in_place: dict[tuple[str, str, str, str, str], tuple[Test, ...]] = field(default_factory=dict, compare=False)
 
     def filters_out(self, group: str, version: str, kind: str, subresource: str, namespace: str, name: str) -> bool:
         """Whether policies are not asked about an object. A cluster-wide object has namespace ""."""
-        place = (group, version, kind, subresource)
-        found = self._of_kind.get(place)
+        place = (group, version, kind, subresource, namespace)
+        found = self._in_place.get(place)
         if found is None:
-            # Which filters speak of a kind is found once: two dozen take longer to ask than a policy.
-            key = KindKey(*place)
-            found = tuple((matcher(f.namespace), matcher(f.name)) for f in self.filters if f.of_kind(key))
-            if len(self._of_kind) < _MOST_KINDS:
-                self._of_kind[place] = found
-        # A filter for all of a namespace is one for the Namespace itself (Kyverno).
-        itself = (group, version, kind) == ("", "v1", "Namespace")
-        return any(
-            (in_namespace(namespace) and named(name)) or (itself and in_namespace(name))
-            for in_namespace, named in found
-        )
+            # Which filters speak of a place is found once: two dozen take longer to ask than a policy.
+            if len(self._in_place) >= _MOST_PLACES:
+                self._in_place.clear()
+            found = self._in_place[place] = self._tests(KindKey(group, version, kind, subresource), namespace)
+        return bool(found) and any(named(name) for named in found)
+
+    def _tests(self, kind: KindKey, namespace: str) -> tuple[Test, ...]:
+        """Tests for the names that filters name in a place."""
+        of_kind = [f for f in self.filters if f.of_kind(kind)]
+        tests = [matcher(f.name) for f in of_kind if match(f.namespace, namespace)]
+        if (kind.group, kind.version, kind.kind) == ("", "v1", "Namespace"):
+            # A filter for all of a namespace is one for the Namespace itself (Kyverno).
+            tests += [matcher(f.namespace) for f in of_kind]
+        return tuple(tests)
 
     def excludes(
         self, username: str, groups: Sequence[str], roles: Sequence[str], cluster_roles: Sequence[str]
     ) -> bool:
         """Whether policies are not asked about what a user does: excluded, and not included again with ``!``."""
-        if self.excluded.empty or self.included.match(username, groups, roles, cluster_roles):
-            return False
-        return self.excluded.match(username, groups, roles, cluster_roles)
+        return self.excluded.match(username, groups, roles, cluster_roles) and not self.included.match(
+            username, groups, roles, cluster_roles
+        )
 
     def passes(self, request: Request) -> bool:
         """Whether a request is admitted without asking policies: the first two entry filters of semantics §23."""
@@ -301,5 +303,5 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(v for v in value if type(v) is str) if isinstance(value, list) else ()
 
 
-def _any(patterns: Iterable[str], texts: Sequence[str]) -> bool:
-    return any(match(pattern, text) for pattern in patterns for text in texts)
+def _any(patterns: Sequence[str], texts: Sequence[str]) -> bool:
+    return bool(patterns) and any(match(pattern, text) for pattern in patterns for text in texts)

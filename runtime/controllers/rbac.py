@@ -6,7 +6,7 @@ Watchers call :meth:`Bindings.note`; the webhook calls :meth:`Bindings.roles` fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change, key_of
@@ -15,6 +15,11 @@ from runtime.request import service_account
 Subject = tuple[str, str]
 """(``User`` or ``Group``, name), or (``ServiceAccount``, ``namespace/name``)."""
 
+Roles = tuple[tuple[str, ...], tuple[str, ...]]
+
+MOST_USERS: Final = 1024
+"""Users whose roles are kept until a binding changes: the same few do most of what is done in a cluster."""
+
 
 class Bindings:
     """RoleBindings and ClusterRoleBindings, indexed by subject."""
@@ -22,9 +27,11 @@ class Bindings:
     def __init__(self) -> None:
         self._held: dict[Subject, dict[tuple[str, str, str], tuple[str, str]]] = {}
         self._subjects: dict[tuple[str, str, str], tuple[Subject, ...]] = {}
+        self._known: dict[tuple[str, tuple[str, ...]], Roles] = {}
 
     def note(self, change: Change, obj: Object) -> None:
         """Takes in a binding as a watcher saw it."""
+        self._known.clear()
         namespace, name = key_of(obj)
         key = (str(obj.get("kind")), namespace, name)
         for subject in self._subjects.pop(key, ()):
@@ -42,15 +49,23 @@ class Bindings:
         for subject in subjects:
             self._held.setdefault(subject, {})[key] = held
 
-    def roles(self, user: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def roles(self, user: Mapping[str, Any]) -> Roles:
         """(roles as ``namespace:name``, cluster roles) that are bound to a user of an admission request."""
-        username = str(user.get("username") or "")
+        username, given = str(user.get("username") or ""), user.get("groups")
+        groups = tuple(map(str, given)) if isinstance(given, list) else ()
+        known = self._known.get((username, groups))
+        if known is None:
+            if len(self._known) >= MOST_USERS:
+                self._known.clear()
+            known = self._known[username, groups] = self._roles(username, groups)
+        return known
+
+    def _roles(self, username: str, groups: tuple[str, ...]) -> Roles:
         subjects: list[Subject] = [("User", username)]
         namespace, account = service_account(username)
         if account:
             subjects.append(("ServiceAccount", f"{namespace}/{account}"))
-        groups = user.get("groups")
-        subjects += [("Group", str(g)) for g in (groups if isinstance(groups, list) else ())]
+        subjects += [("Group", group) for group in groups]
         roles: dict[str, None] = {}
         cluster: dict[str, None] = {}
         for subject in subjects:
