@@ -6,6 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 SECONDS ?= 60
 SEED ?= 1
 # Seconds that every fuzz target gets in `make test`, all of them together.
@@ -29,7 +30,7 @@ help:
 	@echo 'make fuzz SECONDS=60  every fuzz target, the seconds shared out'
 	@echo 'make bench            the figures of speed, size and memory (PARTS="engine webhook", see bench/README.md)'
 	@echo 'make bench-check      fails where the engine is clearly slower than the stored run'
-	@echo 'make profile          a flame graph of admissions (needs the extra bench)'
+	@echo 'make profile          a flame graph of admissions, docs/admission.svg'
 	@echo 'make compiled         a wheel whose exact machine is machine code, and the tests of it'
 	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
 	@echo 'make chainsaw         the public cluster suites (SUITES="validate mutate", PLANES=4)'
@@ -41,6 +42,12 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo 'cannot make a virtual environment: install the venv module of your Python (Debian: python3-venv)' >&2; exit 1; }
 	@echo 'installing dependencies into $(VENV)'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The plots of `make bench` and the sampler of `make profile`.
+$(BENCH_STAMP): $(STAMP)
+	@echo 'installing what the benchmark draws with into $(VENV)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
 	@touch $@
 
 setup: $(STAMP)
@@ -71,14 +78,15 @@ fuzz: $(STAMP)
 	$(BIN)/python -m fuzz.run $(SECONDS) --seed $(SEED)
 
 # PARTS="engine webhook": these alone; the others keep the figures of the run before.
-bench: $(STAMP)
+bench: $(BENCH_STAMP)
 	$(BIN)/python -m bench.run --plots $(if $(PARTS),--only $(subst $(SPACE),$(COMMA),$(strip $(PARTS))))
 
 # Fails where counts or ratios are clearly worse than in bench/stored.json.
 bench-check: $(STAMP)
 	$(BIN)/python -m bench.check
 
-profile: $(STAMP)
+# Writes docs/admission.svg; what docs/performance.md says of it is to be read again then.
+profile: $(BENCH_STAMP)
 	$(BIN)/python -m bench.flame
 
 # mypyc leaves what it builds beside the source, where Python would take it instead of the source: a copy is built.

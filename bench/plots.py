@@ -1,4 +1,5 @@
-"""How figures grow with the number of policies, drawn as PNG beside the file of figures (needs the extra ``bench``)."""
+"""How figures grow with the number of policies, drawn as PNG (needs the extra ``bench``): on the left policies that all
+match, on the right policies that cannot, beside the ten reference ones."""
 
 from __future__ import annotations
 
@@ -10,11 +11,15 @@ from typing import Any, Final
 from bench import figures
 from bench.figures import Figure
 
-_SET: Final = re.compile(r"engine/(\d+) generated/pass/tier (\d)$")
+_MATCH: Final = re.compile(r"engine/(\d+) generated/pass/(tier \d)$")
+_OTHERS: Final = re.compile(r"engine/reference/with (\d+) of other kinds/(tier \d)$")
+
+Lines = dict[str, list[tuple[int, float]]]
 
 
-def draw(path: Path) -> None:
-    """Draws what the file has figures of; says so where matplotlib is not installed."""
+def draw(path: Path, out: Path | None = None) -> None:
+    """Draws what the file has figures of into ``out``, by default ``growth.png`` beside it; says so where there are
+    none, or where matplotlib is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -24,39 +29,39 @@ def draw(path: Path) -> None:
     from matplotlib import pyplot
 
     found, where = figures.read(path)
-    lines = grown(found)
-    if not lines:
+    matching, others = grown(found, _MATCH), grown(found, _OTHERS)
+    if not matching:
         print("no plots: part engine has not been measured in several sizes", file=sys.stderr)
         return
-    figure, axes = pyplot.subplots(figsize=(7, 4.5))
-    for tier, points in sorted(lines.items()):
-        axes.plot(*zip(*points, strict=True), marker="o", label=f"tier {tier}")
-    targets = sorted((size, f.target) for f, size, tier in _of_sets(found) if f.target is not None)
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    _draw(left, matching, "policies, all of which match")
+    targets = sorted((int(m[1]), f.target) for f in found if (m := _MATCH.match(f.name)) and f.target is not None)
     if targets:
-        axes.plot(*zip(*targets, strict=True), linestyle="--", color="grey", label="target")
-    _finish(axes, where)
-    figure.savefig(path.with_name("growth.png"), dpi=120, bbox_inches="tight")
+        left.plot(*zip(*targets, strict=True), linestyle="--", color="grey", label="target")
+    left.set_xscale("log")
+    left.set_yscale("log")
+    _draw(right, others, "policies of other kinds, beside ten that match")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.set_ylabel("µs of one admission, engine alone")
+        axes.grid(True, which="both", alpha=0.3)
+        axes.legend()
+    figure.suptitle(figures.machine_line(where), fontsize=7)
+    figure.savefig(out or path.with_name("growth.png"), dpi=90)
     pyplot.close(figure)
 
 
-def grown(found: list[Figure]) -> dict[str, list[tuple[int, float]]]:
-    """By tier: numbers of policies that all match, and µs of one admission."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for each, size, tier in _of_sets(found):
-        lines.setdefault(tier, []).append((size, each.median))
-    return {tier: sorted(points) for tier, points in lines.items()}
+def grown(found: list[Figure], of: re.Pattern[str]) -> Lines:
+    """By line: numbers of policies, and µs of one admission. ``of`` finds both in the name of a figure."""
+    lines: Lines = {}
+    for each in found:
+        matched = of.match(each.name)
+        if matched:
+            lines.setdefault(matched[2], []).append((int(matched[1]), each.median))
+    return {name: sorted(points) for name, points in lines.items()}
 
 
-def _of_sets(found: list[Figure]) -> list[tuple[Figure, int, str]]:
-    matched = [(f, _SET.match(f.name)) for f in found]
-    return [(f, int(m[1]), m[2]) for f, m in matched if m]
-
-
-def _finish(axes: Any, where: dict[str, Any]) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("policies, all of which match")
-    axes.set_ylabel("µs of one admission, engine alone")
-    axes.set_title(figures.machine_line(where), fontsize=7)
-    axes.grid(True, which="both", alpha=0.3)
-    axes.legend()
+def _draw(axes: Any, lines: Lines, along: str) -> None:
+    for name, points in sorted(lines.items()):
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set_xlabel(along)

@@ -81,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=9, help="rounds of what is measured in process")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of each load on a server")
     parser.add_argument("--out", type=Path, default=Path("build/bench.json"), help="the file of the figures")
-    parser.add_argument("--plots", action="store_true", help="also draw how figures grow, as PNG beside the file")
+    parser.add_argument(
+        "--plots", action="store_true", help="also draw how figures grow, as growth.png beside the file"
+    )
     args = parser.parse_args(argv)
     folder = reference_folder()
     if not folder.is_dir():
