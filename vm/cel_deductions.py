@@ -158,7 +158,7 @@ class CelDeduction(Deduction):
         """A condition that Python answers: its ``text`` with ``{0}``, ``{1}`` for ``args`` and ``{c}`` for a constant.
         ``guards`` are the types without which it makes no sense."""
         constant = self.t.const(value)
-        return self.known(self.t.make("holds", args, (text, guards, constant.data), value, BOOLS), state)
+        return self.known(self.t.make("holds", args, (text, guards, constant.data), ("value", value), BOOLS), state)
 
     def elements(self, x: Expr, state: State) -> Expr | None:
         """What a macro goes over: a list itself."""
@@ -263,7 +263,7 @@ class CelDeduction(Deduction):
                 return self.t.false
             if not self.is_kind(x, _TEXT, state):
                 return None
-            made = self.t.make("holds", (x,), ("({0} in {c})", ("str",), c.data), frozenset(c.payload), BOOLS)
+            made = self.t.make("holds", (x,), ("({0} in {c})", ("str",), c.data), ("set", c.payload), BOOLS)
             return self.known(made, state)
         if x.op != "const" or type(x.payload) is not str:
             return None
@@ -304,7 +304,7 @@ class CelDeduction(Deduction):
         if isinstance(found, Err) or tenths < 2:
             return None
         self.short(x, 10 * tenths - 10)
-        made = self.t.make("holds", (x,), ("{c}({0})", ("str",), pattern.data), found, BOOLS)
+        made = self.t.make("holds", (x,), ("{c}({0})", ("str",), pattern.data), ("search", text), BOOLS)
         return self.known(made, state)
 
     def index(self, c: Expr, k: Expr, state: State) -> Expr | None:

@@ -161,7 +161,7 @@ class Facts:
     """What is taken for granted of a root: ``bound`` replaces expressions by what they are, ``kinds`` tell of values
     (generated code looks that this is so first). ``mapped`` and ``listed`` are values of which some rule wants fields
     or elements: what kind they are of is asked before anything else, so that rules ask the same questions in the same
-    order. They grow while rules are followed, which is why all rules are followed twice. ``texts``: a rule that passes
+    order. They grow while rules are followed, which is why rules are followed twice. ``texts``: a rule that passes
     with a message of its own passes all the same."""
 
     bound: Mapping[Expr, Expr] = field(default_factory=dict)
@@ -169,6 +169,11 @@ class Facts:
     texts: bool = True
     mapped: set[Expr] = field(default_factory=set)
     listed: set[Expr] = field(default_factory=set)
+
+    @property
+    def size(self) -> int:
+        """How much is known of how values are used."""
+        return len(self.mapped) + len(self.listed)
 
 
 def as_checks(tree: Tree, ends: tuple[str, ...], frame: Frame | None) -> Checks:

@@ -64,12 +64,12 @@ class Expr:
     ``const`` (the value is the payload), ``root``, ``get`` (a field of a map, ``data`` its key), ``var`` (an element of
     the loop over ``args[0]``), ``test`` (the value is of one of the kinds ``data``), ``empty`` (a text, list or map has
     no elements), ``text`` (is the text ``data``), ``pred`` (a scalar pattern holds), ``not``, ``op`` (a pure
-    instruction), ``holds`` (a text of Python, the first of ``data``, on ``args`` and the constant ``payload``, of types
-    that the second of ``data`` names), ``equal``, ``call`` (an intrinsic), ``built`` (a list of its arguments),
-    ``collect`` (a list of what a loop puts together), ``joined`` (lists, one behind the other), ``optional`` (CEL's
-    optional value of another, none for MISSING), ``more`` (a list goes on behind a position), ``opened`` (what
-    ``c_open`` leaves for ``c_close``), ``measured`` (all that a value holds, paid for), ``unknown``. ``loops`` are the
-    elements of loops that it depends on.
+    instruction), ``holds`` (a text of Python, the first of ``data``, on ``args`` and a constant, of which ``payload``
+    is the recipe; of types that the second of ``data`` names), ``equal``, ``call`` (an intrinsic), ``built`` (a list of
+    its arguments), ``collect`` (a list of what a loop puts together), ``joined`` (lists, one behind the other),
+    ``optional`` (CEL's optional value of another, none for MISSING), ``more`` (a list goes on behind a position),
+    ``opened`` (what ``c_open`` leaves for ``c_close``), ``measured`` (all that a value holds, paid for), ``unknown``.
+    ``loops`` are the elements of loops that it depends on.
     """
 
     op: str
@@ -86,6 +86,8 @@ class Table:
 
     def __init__(self) -> None:
         self._known: dict[Any, Expr] = {}
+        self.patterns: dict[Any, ScalarPattern] = {}
+        """The patterns of predicates by their keys."""
         self.true = self.const(True)
         self.false = self.const(False)
         self.null = self.const(None)
@@ -135,5 +137,6 @@ class Table:
 
     def pred(self, pattern: ScalarPattern, *, every: bool, x: Expr, holds: Callable[[Value], bool]) -> Expr:
         """``every``: of a list, all elements."""
-        key = (every, canonical_key(pattern.to_json()))
-        return self.make("pred", (x,), key, holds, BOOLS)
+        key = canonical_key(pattern.to_json())
+        self.patterns[key] = pattern
+        return self.make("pred", (x,), (every, key), holds, BOOLS)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from vm.cel_deductions import CelDeduction
 from vm.decisions import (
+    ALLOWANCE,
     LONGEST,
     After,
     Branch,
@@ -40,8 +41,9 @@ from vm.decisions import (
 )
 from vm.deductions import ALIKE, LIST, STRANGE, TESTS, Split, Unsure
 from vm.expressions import BOOLS, SIZED_KINDS, Expr, Table, of_static
+from vm.fuel import measure
 from vm.functions import body_of
-from vm.host import NOTHING, PASSED, Outcome
+from vm.host import NOTHING, PASSED, Meter, Outcome, OutOfFuel
 from vm.isa import Effect, Imm
 from vm.semantics import METERED, SEMANTICS
 from vm.verify import VerifiedFunction, VerifiedModule
@@ -439,7 +441,11 @@ class _Follower(CelDeduction):
     def free(x: Expr) -> bool:
         """Whether what is paid for a value, if anything, is known to keep to the allowance."""
         if x.op == "const":
-            return not x.kinds & SIZED_KINDS or (type(x.payload) is str and len(x.payload) <= LONGEST)
+            try:
+                measure(x.payload, Meter(ALLOWANCE))
+            except OutOfFuel:
+                return False
+            return True
         return x.kinds == of_static("I") or x.kinds == BOOLS
 
     def invoke(self, f: Frame, i: int, operands: tuple[Expr, ...], state: State) -> Expr:

@@ -5,6 +5,10 @@ list is gone through once for all of them, and a field is read once. The answer 
 those that do not surely pass, which the exact code then runs, and those that surely have no result. ``runtime.fusing``
 calls it.
 
+A function can be kept beside its bundle, since nothing but time is lost where it is not: :attr:`Fused.kept` holds its
+code object and, by name, recipes of plain data for all that it mentions, which ``marshal`` takes. :func:`key` says what
+it was made of, :func:`bind` makes it run again.
+
 Nothing in the function charges fuel. Instead it only answers where a bound is known that the exact run cannot exceed:
 each list is at most as long as the limit by which the fuel of the rule was added up, and each call of an intrinsic gets
 the allowance that was added up for it. Beyond that a rule is not sure.
@@ -22,7 +26,9 @@ from vm.decisions import ALLOWANCE, FAIL, Checks, Each, Facts, If, Paid, Silent
 from vm.expressions import Expr, Table, of_value
 from vm.following import TooMuch, questions
 from vm.fuel import CHUNK
-from vm.fused_source import Scope, Writer
+from vm.fused_names import Recipe, made
+from vm.fused_scopes import Scope
+from vm.fused_source import Writer
 from vm.host import Meter, OutOfFuel
 from vm.isa import Effect
 from vm.semantics import METERED
@@ -40,6 +46,14 @@ _JSON: Final = frozenset((dict, list, str, int, float, bool, type(None), type(MI
 _MAP: Final = of_value({})
 
 
+def _joined(*lists: Any) -> list[Any]:
+    """Lists, one behind the other; what is none has failed its rule before."""
+    return [x for items in lists if type(items) is list for x in items]
+
+
+_GLOBALS: Final = {**GLOBALS, "NUMBERS": _NUMBERS, "JSON": _JSON, "joined": _joined, "tuple": tuple}
+
+
 class Rule(NamedTuple):
     """A rule to be fused: its module, the number of its function there, and how many times the fuel of others it
     has."""
@@ -50,20 +64,33 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Fused:
-    """The function of some rules. ``sure`` has a bit for each of those that it can answer for, ``source`` is for
-    people."""
+class Kept:
+    """What can be kept of a fused function, to be bound again where the same rules are asked: ``sure`` has a bit for
+    each rule that it can answer for; ``recipes`` are plain data."""
 
     sure: int
+    code: CodeType
+    recipes: dict[str, Recipe]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """The function of some rules. ``source`` is for people, empty of one that was kept."""
+
+    kept: Kept
     source: str = field(repr=False)
     _run: Callable[[dict[str, Any], Meter], tuple[int, int]] = field(repr=False)
+
+    @property
+    def sure(self) -> int:
+        return self.kept.sure
 
     def run(self, root: dict[str, Any], meter: Meter) -> tuple[int, int]:
         """(rules that do not surely pass, rules that surely have no result)"""
         try:
             return self._run(root, meter)
         except OutOfFuel:
-            return self.sure, 0
+            return self.kept.sure, 0
 
 
 def fuse(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True) -> Fused | None:
@@ -71,28 +98,55 @@ def fuse(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True
     sure of any. Without ``texts`` a rule that passes with a message of its own counts as not sure."""
     table = Table()
     facts = Facts(texts=texts)
-    writer = Writer(table, {**GLOBALS, "NUMBERS": _NUMBERS, "JSON": _JSON, "joined": _joined}, ALLOWANCE)
     guards = _guards(table, facts, operation)
     maps = tuple(facts.kinds)
-    # Which values rules want fields or elements of is known when all have been followed once.
-    for again in (False, True):
-        scope, sure = Scope(), 0
-        for i, (m, entry, times) in enumerate(rules):
-            limits = _limits(m, entry, fuel * times)
-            try:
-                checks = questions(table, m, entry, facts) if limits else (FAIL,)
-                if FAIL not in checks and again:
-                    add(scope, checks, 1 << i, limits, 0)
-            except TooMuch:
-                continue
-            if FAIL not in checks:
-                sure |= 1 << i
-    if not sure:
+    found = _followed(table, facts, rules, fuel)
+    if not found:
         return None
+    scope, sure = Scope(), 0
+    for i, (checks, limits) in found.items():
+        add(scope, checks, 1 << i, limits, 0)
+        sure |= 1 << i
+    writer = Writer(table, {id(rule.module.lent): i for i, rule in enumerate(rules)})
     source = writer.function(scope, maps, guards, sure)
     code = compile(source, "<thesmos:fused>", "exec", dont_inherit=True, optimize=2)
     (body,) = (c for c in code.co_consts if isinstance(c, CodeType))
-    return Fused(sure, source, FunctionType(body, writer.names, "fused"))
+    return bind(Kept(sure, body, writer.recipes), rules, source)
+
+
+def bind(kept: Kept, rules: Sequence[Rule], source: str = "") -> Fused:
+    """The function of rules from what was kept of it."""
+    names = {**_GLOBALS, **made(kept.recipes, [rule.module.lent for rule in rules])}
+    return Fused(kept, source, FunctionType(kept.code, names, "fused"))
+
+
+def key(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True) -> tuple[Any, ...]:
+    """What :func:`fuse` depends on besides its own code: plain data, equal for rules of equal bundles."""
+    return operation, fuel, texts, tuple((rule.module.digest, rule.entry, rule.times) for rule in rules)
+
+
+def _followed(
+    table: Table, facts: Facts, rules: Sequence[Rule], fuel: int
+) -> dict[int, tuple[Checks, tuple[int, ...]]]:
+    """The checks of rules of which something is sure, with their limits, by number."""
+    found: dict[int, tuple[Checks, tuple[int, ...]]] = {}
+    todo = [(i, limits) for i, rule in enumerate(rules) if (limits := _limits(rule, fuel))]
+    # Which values rules want fields or elements of is known when all have been followed once; most rules that come
+    # late find all of it known.
+    for _ in range(2):
+        again = []
+        for i, limits in todo:
+            before = facts.size
+            try:
+                checks = questions(table, rules[i].module, rules[i].entry, facts)
+            except TooMuch:
+                checks = (FAIL,)
+            found.pop(i, None)
+            if FAIL not in checks:
+                found[i] = checks, limits
+            again.append((i, limits, before))
+        todo = [(i, limits) for i, limits, before in again if before != facts.size]
+    return dict(sorted(found.items()))
 
 
 def _guards(t: Table, facts: Facts, operation: str) -> list[tuple[Expr, Expr]]:
@@ -136,12 +190,12 @@ def add(scope: Scope, checks: Checks, rule: int, limits: tuple[int, ...], depth:
     scope.rules |= rule
 
 
-def _limits(m: VerifiedModule, entry: int, fuel: int) -> tuple[int, ...]:
+def _limits(rule: Rule, fuel: int) -> tuple[int, ...]:
     """The limits of lists with which a rule keeps to its fuel, whatever it is given; empty when there are none."""
-    fn = m.functions[entry]
+    fn = rule.module.functions[rule.entry]
     for limits in _LIMITS:
-        used, cost = _bound(m, fn, limits, 0)
-        if used <= fuel and cost <= PER_EXPRESSION:
+        used, cost = _bound(rule.module, fn, limits, 0)
+        if used <= fuel * rule.times and cost <= PER_EXPRESSION:
             return limits
     return ()
 
@@ -172,11 +226,6 @@ def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], dep
             total += here * ALLOWANCE
             cost += here * ALLOWANCE if name == "invoke" and m.intrinsics[a].cost else 0
     return total, cost
-
-
-def _joined(*lists: Any) -> list[Any]:
-    """Lists, one behind the other; what is none has failed its rule before."""
-    return [x for items in lists if type(items) is list for x in items]
 
 
 def covered(sure: int) -> Iterable[int]:

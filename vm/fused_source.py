@@ -1,101 +1,42 @@
 """Writes checks of many rules as the source of one Python function, for ``vm.fused``.
 
-A :class:`Scope` is what is checked at one place. Values that several checks there want get names at its head; checks of
+Values that several checks there want get names at its head; checks of
 one text against many patterns become one look-up, since a cluster has few distinct images and amounts; fields that
 single rules ask about are looked for together. The source holds no text of a policy: constants, patterns, intrinsics
 and masks are bound in the globals, as in ``vm.translator``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from vm.decisions import Fork
-from vm.expressions import SIZED_KINDS, Expr, Kinds, Table, of_value
+from vm.decisions import ALLOWANCE, LONGEST, Fork
+from vm.expressions import KINDS, SIZED_KINDS, Expr, Kinds, Table, of_value
 from vm.fuel import CHUNK
+from vm.fused_names import LISTS, TEXTS, Recipe
+from vm.fused_scopes import Scope, once, parts, twice
 from vm.isa import BY_NAME
-from vm.values import MISSING, Value
+from vm.leaf_code import inline
+from vm.values import MISSING
 
 _FREE: Final = (1 << CHUNK) - 1
 _FEW: Final = 3
 """Patterns of one value from which on what they said of a text is kept."""
-_TEXTS: Final = 1024
-_LONGEST: Final = 200
-"""How many texts, and of what length, are kept with what patterns said of them: about 300 KB at the most."""
 _TYPE: Final = {"map": "dict", "list": "list", "text": "str", "err": "Err"}
 _SINGLE: Final = {"true": "True", "false": "False", "null": "None", "missing": "MISSING"}
 
 Known = Mapping[Expr, Kinds]
 
 
-@dataclass(slots=True)
-class Scope:
-    """What is checked at one place: the rules that fail there and those that are silent, conditions with what is
-    checked where they hold and where not, lists (with how they are gone through) with what is checked of their
-    elements, and what is paid for with how long it may be and for which rules. ``limit`` is how long the list around
-    may be, ``rules`` are those that have something here."""
-
-    fail: int = 0
-    silent: int = 0
-    ifs: dict[Expr, tuple[Scope, Scope]] = field(default_factory=dict)
-    each: dict[tuple[Expr, str], Scope] = field(default_factory=dict)
-    paid: dict[Expr, tuple[int, int]] = field(default_factory=dict)
-    limit: int = 0
-    rules: int = 0
-    needs: frozenset[Expr] | None = None
-
-    def empty(self) -> bool:
-        return not (self.fail or self.silent or self.ifs or self.each or self.paid)
-
-    def only_fails(self) -> bool:
-        return bool(self.fail) and not (self.silent or self.ifs or self.each or self.paid)
-
-    def wanted(self) -> frozenset[Expr]:
-        """All values that some check here or inside wants."""
-        if self.needs is None:
-            found: set[Expr] = set()
-            for condition, arms in self.ifs.items():
-                found.update(parts(condition))
-                for arm in arms:
-                    found |= arm.wanted()
-            for (over, _), inner in self.each.items():
-                found.update(parts(over))
-                found |= inner.wanted()
-            for x in self.paid:
-                found.update(parts(x))
-            self.needs = frozenset(found)
-        return self.needs
-
-
-def parts(x: Expr) -> Iterator[Expr]:
-    """An expression and all in it that may get a name."""
-    if x.op in ("get", "call", "collect", "op", "equal", "built"):
-        yield x
-    for arg in x.args:
-        yield from parts(arg)
-    if x.op == "collect":
-        # What its rounds want of outside; what depends on its element stays inside.
-        for inner in _shaped(x.data[1]):
-            yield from (y for y in parts(inner) if x.payload not in y.loops)
-
-
-def _shaped(shape: Any) -> Iterator[Expr]:
-    if isinstance(shape, Fork):
-        yield shape.condition
-        yield from _shaped(shape.yes)
-        yield from _shaped(shape.no)
-    else:
-        yield from shape
-
-
 class Writer:
-    """Writes one function; fills ``names`` with what the source mentions."""
+    """Writes one function; ``recipes`` are those of the names that the source mentions. ``lent`` gives the number of a
+    rule by the id of the imports of its module."""
 
-    def __init__(self, table: Table, names: dict[str, Any], allowance: int) -> None:
+    def __init__(self, table: Table, lent: Mapping[int, int]) -> None:
         self.t = table
-        self.names = names
-        self.allowance = allowance
+        self.lent = lent
+        self.recipes: dict[str, Recipe] = {}
         self.lines: list[str] = []
         self.count = 0
         self.bound: dict[Any, str] = {}
@@ -124,18 +65,18 @@ class Writer:
         self.count += 1
         return f"t{self.count}"
 
-    def bind(self, prefix: str, key: Any, value: Any) -> str:
+    def bind(self, prefix: str, key: Any, recipe: Recipe) -> str:
         name = self.bound.get((prefix, key))
         if name is None:
             name = self.bound[prefix, key] = f"{prefix}{len(self.bound)}"
-            self.names[name] = value
+            self.recipes[name] = recipe
         return name
 
     def constant(self, x: Expr) -> str:
         v = x.payload
         if v is None or v is True or v is False:
             return repr(v)
-        return "MISSING" if v is MISSING else self.bind("k", x, v)
+        return "MISSING" if v is MISSING else self.bind("k", x, ("value", v))
 
     def key(self, key: str) -> str:
         return self.constant(self.t.const(key))
@@ -148,29 +89,36 @@ class Writer:
         if s.silent:
             self.line(at.indent, f"s |= {s.silent}")
         rare = {} if grouped else self.rare(s, at)
-        aside = {condition for group in rare.values() for condition in group}
+        lists = self.lists(s, at)
+        aside = {condition for group in (*rare.values(), *lists.values()) for condition in group}
         self.shared(s, at, aside)
-        self.payments(s, at)
+        self.payments(s, at, aside)
         tables = self.tables(s)
-        done = {condition for group in tables.values() for condition in group}
+        done = {condition for group in tables.values() for condition in group} | aside
         for x, group in tables.items():
-            self.table(x, [(c.payload, *s.ifs[c]) for c in group], at)
+            asked = [(c.data[0], self.t.patterns[c.data[1]].to_json()) for c in group]
+            self.table(TEXTS, x, [(*a, *s.fails(c)) for a, c in zip(asked, group, strict=True)], at)
+        for x, group in lists.items():
+            calls = [(c.data[0], c.data[2], c.data[3], tuple(y.payload for y in c.args[1:])) for c in group]
+            self.table(LISTS, x, [(*a, *s.fails(c)) for a, c in zip(calls, group, strict=True)], at)
         for condition, (yes, no) in s.ifs.items():
-            if condition not in done and condition not in aside:
+            if condition not in done:
                 self.branch(condition, yes, no, at)
         for x, conditions in rare.items():
-            keys = frozenset(c.args[0].data for c in conditions)
-            self.line(at.indent, f"if not {self.bind('d', keys, keys.isdisjoint)}({self.value(x, at)}):")
+            keys = sorted(c.args[0].data for c in conditions)
+            self.line(at.indent, f"if not {self.bind('d', tuple(keys), ('keys', keys))}({self.value(x, at)}):")
             self.scope(Scope(ifs={c: s.ifs[c] for c in conditions}), at.inside(), grouped=True)
         for (over, how), inner in s.each.items():
             self.loop(over, how, inner, at)
 
-    def payments(self, s: Scope, at: Place) -> None:
+    def payments(self, s: Scope, at: Place, aside: set[Expr]) -> None:
         """Sees to it that what is paid for keeps within its bound; what goes through a list asks that anyway."""
         through = [(over, each) for (over, _), each in s.each.items()]
         for x, (most, rules) in s.paid.items():
+            if x in aside:
+                continue
             if x.op == "measured":
-                self.line(at.indent, f"meter.left = {self.allowance}")
+                self.line(at.indent, f"meter.left = {ALLOWANCE}")
                 self.line(at.indent, f"measure({self.value(x.args[0], at)}, meter)")
             elif not most:
                 self.named(x, at)
@@ -188,13 +136,13 @@ class Writer:
             inner = arms[0].wanted() | arms[1].wanted()
             own = set(parts(condition))
             for x in own | inner:
-                often[x] = often.get(x, 0) + (2 if x in own and (x in inner or not _once(condition, x)) else 1)
+                often[x] = often.get(x, 0) + (2 if x in own and (x in inner or not once(condition, x)) else 1)
         for (over, _), scope in s.each.items():
             inner = scope.wanted()
             own = set(parts(over))
             for x in own | inner:
                 often[x] = often.get(x, 0) + (2 if x in own and x in inner else 1)
-        for paid in s.paid:
+        for paid in s.paid.keys() - aside:
             for x in parts(paid):
                 often[x] = often.get(x, 0) + 1
         for x in sorted((x for x, n in often.items() if n > 1), key=lambda x: x.number):
@@ -227,20 +175,34 @@ class Writer:
         """Patterns by the value that they are asked of, where a rule fails that does not match and that is all."""
         found: dict[Expr, list[Expr]] = {}
         for condition, (yes, no) in s.ifs.items():
-            if condition.op == "pred" and (yes.empty() or yes.only_fails()) and (no.empty() or no.only_fails()):
+            if condition.op == "pred" and yes.ends() and no.ends():
                 found.setdefault(condition.args[0], []).append(condition)
         return {x: group for x, group in found.items() if len(group) >= _FEW}
 
-    def table(self, x: Expr, group: list[tuple[Callable[[Value], bool], Scope, Scope]], at: Place) -> None:
+    def lists(self, s: Scope, at: Place) -> dict[Expr, list[Expr]]:
+        """Intrinsics that say of a list, and of constants, whether a rule fails, and that is all."""
+        found: dict[Expr, list[Expr]] = {}
+        for c, (yes, no) in s.ifs.items():
+            if c.op != "call" or c in at.names or c.data[1] or not (yes.ends() and no.ends()):
+                continue
+            x, *others = c.args
+            if "list" in at.kinds_of(x) and x.op != "const" and all(y.op == "const" for y in others):
+                found.setdefault(x, []).append(c)
+        return found
+
+    def table(self, word: str, x: Expr, group: list[Any], at: Place) -> None:
+        """What is known of a value, as a mask of the rules that fail by it, or is found out."""
         v = self.atom(x, at)
-        look, judge = verdicts([(holds, yes.fail, no.fail) for holds, yes, no in group])
-        known, asked = self.bind("g", len(self.bound), look), self.bind("a", len(self.bound), judge)
+        number = self.bind("m", len(self.bound), (word, group))[1:]
         t = self.temp()
-        if at.kinds_of(x) == _TEXT:
-            self.line(at.indent, f"{t} = {known}({v})")
+        if word == LISTS:
+            self.line(at.indent, f"try: {t} = g{number}(tuple({v})) if type({v}) is list else None")
+            self.line(at.indent, f"except NO_STEP: {t} = None")
+        elif at.kinds_of(x) == _TEXT:
+            self.line(at.indent, f"{t} = g{number}({v})")
         else:
-            self.line(at.indent, f"{t} = {known}({v}) if type({v}) is str else None")
-        self.line(at.indent, f"if {t} is None: {t} = {asked}({v})")
+            self.line(at.indent, f"{t} = g{number}({v}) if type({v}) is str else None")
+        self.line(at.indent, f"if {t} is None: {t} = a{number}({v}{', meter' if word == LISTS else ''})")
         self.line(at.indent, f"if {t}: u |= {t}")
 
     def branch(self, condition: Expr, yes: Scope, no: Scope, at: Place) -> None:
@@ -361,7 +323,7 @@ class Writer:
                 text = f"{base}.get({self.key(x.data)}, MISSING)"
                 return text if at.kinds_of(x.args[0]) == _MAP else f"({text} if type({base}) is dict else MISSING)"
             case "pred":
-                return f"{self.bind('q', (x.data, x.payload), x.payload)}({self.value(x.args[0], at)})"
+                return self.predicate(x, at)
             case "holds":
                 return self.holds(x, at)
             case "more":
@@ -410,28 +372,82 @@ class Writer:
 
     def called(self, function: str, args: list[str], at: Place, x: Expr, form: str) -> str:
         """A call with an allowance of fuel, under a name."""
-        self.line(at.indent, f"meter.left = {self.allowance}")
+        self.line(at.indent, f"meter.left = {ALLOWANCE}")
         name = at.names[x] = self.temp()
         self.line(at.indent, f"{name} = {function}({form.format(*args)})")
         return name
 
     def call(self, x: Expr, at: Place) -> str:
-        body, metered = x.payload
+        _, metered = x.payload
         entry, lent, sized, measured, _ = x.data
+        written = _WRITTEN.get(entry)
+        if written is not None and not measured and at.kinds_of(x.args[0]) == _LIST:
+            return written(self, x, at)
         args = [self.atom(a, at) for a in x.args]
-        if metered or sized or any(x.args[n].kinds - _NUMBERS for n in measured):
-            self.line(at.indent, f"meter.left = {self.allowance}")
+        if metered or sized or measured:
+            self.line(at.indent, f"meter.left = {ALLOWANCE}")
         for n in sized:
             self.line(
                 at.indent,
                 f"if type({args[n]}) in LONG and len({args[n]}) > {_FREE}: meter.charge(len({args[n]}) >> {CHUNK})",
             )
-        for n in (n for n in measured if x.args[n].kinds - _NUMBERS):
+        for n in measured:
             self.line(at.indent, f"measure({args[n]}, meter)")
-        function = self.bind("i", (entry, lent), body)
+        word = "plain" if entry == "text.deep" else "call"
+        function = self.bind("i", (entry, lent), (word, entry, self.lent.get(lent, 0)))
         name = at.names[x] = self.temp()
         self.line(at.indent, f"{name} = {function}({', '.join([*(['meter'] if metered else []), *args])})")
         return name
+
+    def flatten(self, x: Expr, at: Place) -> str:
+        """``jmes.flatten`` of a list, without a call: what it pays for is the length of what it makes."""
+        (over,) = x.args
+        name, indent = self.temp(), at.indent
+        if over.op == "built":
+            items = [(self.atom(y, at), at.kinds_of(y)) for y in over.args]
+            self.line(indent, f"{name} = []")
+        else:
+            v, item = self.atom(over, at), self.temp()
+            items = [(item, KINDS)]
+            self.line(indent, f"{name} = []")
+            self.line(indent, f"for {item} in {v}:")
+            indent += 1
+        for item, kinds in items:
+            if kinds == _LIST:
+                self.line(indent, f"{name} += {item}")
+            elif "list" in kinds:
+                self.line(indent, f"if type({item}) is list: {name} += {item}")
+                self.line(indent, f"else: {name}.append({item})")
+            else:
+                self.line(indent, f"{name}.append({item})")
+        self.line(at.indent, f"if len({name}) > {LONGEST}: raise OutOfFuel")
+        at.names[x] = name
+        return name
+
+    def compact(self, x: Expr, at: Place) -> str:
+        """``jmes.compact`` of a list: the list itself where there is nothing to leave out."""
+        v, name = self.atom(x.args[0], at), self.temp()
+        self.line(at.indent, f"if len({v}) > {LONGEST}: raise OutOfFuel")
+        self.line(at.indent, f"{name} = {v} if None not in {v} else [x for x in {v} if x is not None]")
+        at.names[x] = name
+        return name
+
+    def predicate(self, x: Expr, at: Place) -> str:
+        """A scalar pattern, written out for the usual values and called for the others."""
+        every, key = x.data
+        pattern = self.t.patterns[key]
+        data = pattern.to_json()
+        rest = self.bind("q", x.data, ("pattern", every, data))
+        code = inline(pattern)
+        if code is None:
+            return f"{rest}({self.value(x.args[0], at)})"
+        text = code.of_text if code.of_text and at.kinds_of(x.args[0]) == _TEXT else code.whole
+
+        def constant(label: str, _: Any) -> str:
+            n = int(label.rpartition("_")[2])
+            return self.bind("v", (key, n), ("part", data, n))
+
+        return code.applied(text, self.atom(x.args[0], at), rest, constant, "v")
 
     def collect(self, x: Expr, at: Place) -> str:
         over = x.args[0]
@@ -457,7 +473,7 @@ class Writer:
 
     def shape(self, shape: Any, name: str, at: Place) -> None:
         if isinstance(shape, Fork):
-            for y in sorted(_twice(shape), key=lambda y: y.number):
+            for y in sorted(twice(shape), key=lambda y: y.number):
                 if y not in at.names and y.loops <= at.loops and self.placed(y, at):
                     self.named(y, at)
             for holds, arm in ((True, shape.yes), (False, shape.no)):
@@ -497,39 +513,6 @@ class Place:
         return place
 
 
-def verdicts(
-    group: list[tuple[Callable[[Value], bool], int, int]],
-) -> tuple[Callable[[str], int | None], Callable[[Value], int]]:
-    """(what is known of a text, what is found out of a value): masks of the rules that fail by it. ``group`` are
-    patterns, each with the rules that fail where it holds and where not."""
-    known: dict[str, int] = {}
-
-    def judge(value: Value) -> int:
-        failed = 0
-        for holds, where, where_not in group:
-            failed |= where if holds(value) else where_not
-        if type(value) is str and len(value) <= _LONGEST:
-            if len(known) >= _TEXTS:
-                known.clear()
-            known[value] = failed
-        return failed
-
-    return known.get, judge
-
-
-def _once(condition: Expr, x: Expr) -> bool:
-    return sum(y is x for y in parts(condition)) == 1
-
-
-def _twice(shape: Fork) -> set[Expr]:
-    seen: set[Expr] = set()
-    often: set[Expr] = set()
-    for x in _shaped(shape):
-        for y in parts(x):
-            (often if y in seen else seen).add(y)
-    return often
-
-
 _MAP: Final = of_value({})
 _LIST: Final = of_value([])
 _TEXT: Final = of_value("")
@@ -538,3 +521,5 @@ _NUMBERS: Final = of_value(0)
 _OF_TYPE: Final[dict[str, Kinds]] = {"str": _TEXT, "list": _LIST}
 _COLLECTED: Final = (64, 8, 2)
 """How long a list may be of which another is made, by how many loops go on around: no rule has lower limits."""
+_WRITTEN: Final = {"jmes.flatten": Writer.flatten, "jmes.compact": Writer.compact}
+"""Intrinsics that are written out."""

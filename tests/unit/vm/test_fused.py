@@ -84,9 +84,10 @@ def fused(root, meter):
    else:
     for t5 in t4:
      if type(t5) is dict:
-      if not q9(t5.get(k10, MISSING)):
+      t6 = t5.get(k10, MISSING)
+      if not (v11 in t6 if type(t6) is str else q9(t6)):
        u |= 1
-      if k11 not in t5:
+      if k12 not in t5:
        u |= 2
      else:
       u |= 3
