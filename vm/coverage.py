@@ -61,9 +61,8 @@ class _Frame(Frame):
         self._starts = starts
         self._run = run
 
-    def lay_out(self) -> Code:
-        self.code = _Layout(self._m, self._fn, self._frames, self._starts, self._run).plain()
-        return self.code
+    def code(self) -> Code:
+        return _Layout(self._m, self._fn, self._frames, self._starts, self._run).plain()
 
 
 class _Layout(Layout):

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol
 from vm.fuel import CHUNK, SIZED, charge_operands, exhausted, measure, pairs, settle
 from vm.host import Execution, HostCall, Meter, OutOfFuel
 from vm.layout import Frame, frames_of
-from vm.quads import SETTLED, Code
-from vm.semantics import c_and, c_has, c_select
+from vm.quads import SETTLED, Step
+from vm.semantics import c_and, c_has, c_select, concat
 from vm.values import MISSING, Err, Value
 from vm.verify import VerifiedModule
 
@@ -82,31 +82,24 @@ class _Interpreter:
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
         cells: dict[int, Any]
-        frames: list[tuple[Code, int, list[Value], list[Value], list[Any], int, dict[str, Any]]]
-        code: Code
+        frames: list[tuple[Step, list[Value], list[Value], list[Any], int, dict[str, Any]]]
+        frame: Frame
+        q: Step
         local: list[Value]
         stack: list[Value]
         loops: list[Any]
+        args: list[Value]
         missing = MISSING
         v: Any
         k: str
-        key: Any
-        holds: Any
+        n: int
+        op: int
         fields: dict[str, Any]
-        keys: tuple[str, ...]
-        jump: tuple[int, int]
-        field: tuple[int, str, int]
-        leaf: tuple[Any, int, str]
-        walk: tuple[int, tuple[str, ...], int]
-        place: tuple[tuple[str, ...], Any]
-        test: tuple[Any, int]
-        terms: tuple[int, int, int, tuple[str, ...], str]
         try:
             if registers is None:
                 cells = {}
                 frames = []
-                code = fn.code or fn.lay_out()
-                pc = 0
+                q = fn.first or fn.lay_out()
                 local = fn.locals.copy()
                 stack = []
                 loops = []
@@ -115,239 +108,281 @@ class _Interpreter:
                 if meter.left < 0:
                     raise OutOfFuel
             else:
-                code, pc, local, stack, loops, cell, root, frames, cells = registers
+                q, local, stack, loops, cell, root, frames, cells = registers
                 measure(reply, meter)
                 stack.append(reply)
             while True:
-                op, a, b, c = code[pc]
-                pc += 1
+                op = q.op
                 if op < 4:
                     if op == 0:  # end of each
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
                             loops.pop()
+                            q = q.next
                         else:
-                            jump = a
-                            slot, cost = jump
-                            local[slot] = v
-                            pc = b
-                            meter.left -= cost
+                            local[q.slot] = v
+                            meter.left -= q.n
+                            q = q.then
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 1:  # is_map, if
-                        pc = b if type(local[a] if a >= 0 else stack.pop()) is dict else c
-                    elif op == 2:  # local_get, set, is_missing, if
-                        field = a
-                        slot, key, to = field
-                        v = local[slot]
+                    elif op == 1:  # end of each, is_map, if
+                        v = next(loops[-1], _DONE)
+                        if v is _DONE:
+                            loops.pop()
+                            q = q.next
+                        else:
+                            local[q.slot] = v
+                            meter.left -= q.n
+                            q = q.then if type(v) is dict else q.other
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 2:  # local_get, set, is_missing, if, is_map, if
+                        v = local[q.slot]
                         if type(v) is dict:
                             fields = v
-                            v = fields.get(key, missing)
+                            v = fields.get(q.key, missing)
                         else:
                             v = missing
-                        local[to] = v
-                        pc = b if v is missing else c
+                        local[q.to] = v
+                        q = q.other if type(v) is dict else q.then if v is missing else q.next
                     else:  # local_get, p_leaf or p_scalar, if
-                        leaf = a
-                        holds, slot, key = leaf
-                        v = local[slot]
+                        v = local[q.slot]
                         if type(v) is dict:
                             fields = v
-                            pc = b if holds(fields.get(key, missing)) else c
+                            v = fields.get(q.key, missing)
                         else:
-                            pc = b if holds(missing) else c
+                            v = missing
+                        q = q.then if q.a(v) else q.other
                 elif op < 8:
                     if op == 4:  # local
-                        stack.append(local[a])
+                        stack.append(local[q.slot])
+                        q = q.next
                     elif op == 5:  # set
-                        local[a] = stack.pop()
+                        local[q.slot] = stack.pop()
+                        q = q.next
                     elif op == 6:  # local_get, get …, absent_null, set, is_null, if
-                        walk = a
-                        slot, keys, to = walk
-                        v = local[slot]
-                        for k in keys:
+                        v = local[q.slot]
+                        for k in q.keys:
                             if type(v) is not dict:
                                 v = None
                                 break
                             fields = v
                             v = fields.get(k)
-                        local[to] = v
-                        pc = b if v is None else c
+                        local[q.to] = v
+                        q = q.then if v is None else q.other
                     else:  # const, ret
+                        v = q.a
                         if not frames:
-                            return a
-                        v = a
+                            return v
                         if cell >= 0:
                             cells[cell] = v
                         elif cell == SETTLED:
                             v = settle(v, meter)
-                        code, pc, local, stack, loops, cell, root = frames.pop()
+                        q, local, stack, loops, cell, root = frames.pop()
                         stack.append(v)
                 elif op < 12:
-                    if op == 8:  # is_list, if
-                        pc = b if type(local[a] if a >= 0 else stack.pop()) is list else c
-                    elif op == 9:  # as_list, each
-                        v = local[a] if a >= 0 else stack.pop()
-                        loops.append(iter(v if type(v) is list else ()))
-                        pc = b
-                    elif op == 10:  # path, const, equal, if
-                        place = a
-                        keys, key = place
-                        v = root
-                        for k in keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
+                    if op == 8:  # is_map, if
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is dict else q.other
+                    elif op == 9:  # local_get, set, is_missing, if
+                        v = local[q.slot]
+                        if type(v) is dict:
                             fields = v
-                            v = fields.get(k, missing)
-                        pc = b if v == key else c
-                    else:  # call
-                        frames.append((code, pc, local, stack, loops, cell, root))
-                        n = a.params
-                        local = stack[-n:] + a.locals if n else a.locals.copy()
+                            v = fields.get(q.key, missing)
+                        else:
+                            v = missing
+                        local[q.to] = v
+                        q = q.then if v is missing else q.other
+                    elif op == 10:  # as_list, each
+                        v = local[q.slot] if q.slot >= 0 else stack.pop()
+                        loops.append(iter(v if type(v) is list else ()))
+                        q = q.then
+                    else:  # is_list, if
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is list else q.other
+                elif op < 16:
+                    if op == 12:  # call
+                        frames.append((q.next, local, stack, loops, cell, root))
+                        frame = q.a
+                        n = frame.params
                         if n:
+                            args = stack[-n:]
                             del stack[-n:]
-                        code = a.code or a.lay_out()
-                        pc = 0
+                            local = args + frame.locals
+                        else:
+                            local = frame.locals.copy()
                         stack = []
                         loops = []
-                        cell = b
-                        meter.left -= a.cost
+                        cell = q.n
+                        q = frame.first or frame.lay_out()
+                        meter.left -= frame.cost
                         if meter.left < 0:
                             raise OutOfFuel
-                elif op < 16:
-                    if op == 12:  # path, set
-                        keys = a
+                    elif op == 13:  # path, const, equal, if
                         v = root
-                        for k in keys:
+                        for k in q.keys:
                             if type(v) is not dict:
                                 v = missing
                                 break
                             fields = v
                             v = fields.get(k, missing)
-                        local[b] = v
-                    elif op == 13:  # if
-                        pc = b if (local[a] if a >= 0 else stack.pop()) else c
-                    elif op == 14:  # is_missing, if
-                        pc = b if (local[a] if a >= 0 else stack.pop()) is missing else c
-                    else:  # local, p_leaf or p_scalar, if
-                        test = a
-                        holds, slot = test
-                        pc = b if holds(local[slot]) else c
+                        q = q.then if v == q.key else q.other
+                    elif op == 14:  # path, set
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        local[q.to] = v
+                        q = q.next
+                    else:  # if
+                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
                 elif op < 20:
-                    if op == 16:  # local_get, set
-                        v = local[a]
+                    if op == 16:  # local, p_leaf or p_scalar, if
+                        q = q.then if q.a(local[q.slot]) else q.other
+                    elif op == 17:  # local_get, set
+                        v = local[q.slot]
                         if type(v) is dict:
                             fields = v
-                            local[c] = fields.get(b, missing)
+                            local[q.to] = fields.get(q.key, missing)
                         else:
-                            local[c] = missing
-                    elif op == 17:  # is_false, if
-                        pc = b if (local[a] if a >= 0 else stack.pop()) is False else c
-                    elif op == 18:  # is_true, if
-                        pc = b if (local[a] if a >= 0 else stack.pop()) is True else c
+                            local[q.to] = missing
+                        q = q.next
+                    elif op == 18:  # is_false, if
+                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is False else q.other
                     else:  # local, c_charge, pop, c_select …, c_has, c_and, set
-                        terms = a
-                        slot, to, at, keys, key = terms
-                        meter.cost += b
-                        v = local[at]
-                        for k in keys:
+                        meter.cost += q.n
+                        v = local[q.a]
+                        for k in q.keys:
                             v = v[k] if type(v) is dict and k in v else c_select(v, k)
-                        if type(v) is dict and local[slot] is True:
+                        if type(v) is dict and local[q.slot] is True:
                             fields = v
-                            local[to] = key in fields
+                            local[q.to] = q.key in fields
                         else:
-                            local[to] = c_and(local[slot], c_has(v, key))
+                            local[q.to] = c_and(local[q.slot], c_has(v, q.key))
+                        q = q.next
                 elif op < 24:
-                    if op == 20:  # local_get
-                        v = local[a]
+                    if op == 20:  # is_missing, if
+                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is missing else q.other
+                    elif op == 21:  # is_true, if
+                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is True else q.other
+                    elif op == 22:  # const
+                        stack.append(q.a)
+                        q = q.next
+                    else:  # else, next
+                        q = q.then
+                elif op < 28:
+                    if op == 24:  # tee
+                        local[q.slot] = stack[-1]
+                        q = q.next
+                    elif op == 25:  # is_empty, if
+                        v = local[q.slot] if q.slot >= 0 else stack.pop()
+                        q = q.then if type(v) in SIZED and not v else q.other
+                    elif op == 26:  # is_null, if
+                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is None else q.other
+                    else:  # is_err, if
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is Err else q.other
+                elif op < 32:
+                    if op == 28:  # local, local, append, pop
+                        local[q.slot].append(local[q.to])
+                        q = q.next
+                    elif op == 29:  # local_get
+                        v = local[q.slot]
                         if type(v) is dict:
                             fields = v
-                            stack.append(fields.get(b, missing))
+                            stack.append(fields.get(q.key, missing))
                         else:
                             stack.append(missing)
-                    elif op == 21:  # const
-                        stack.append(a)
-                    elif op == 22:  # tee
-                        local[a] = stack[-1]
-                    else:  # is_empty, if
-                        v = local[a] if a >= 0 else stack.pop()
-                        pc = b if type(v) in SIZED and not v else c
-                elif op < 28:
-                    if op == 24:  # is_null, if
-                        pc = b if (local[a] if a >= 0 else stack.pop()) is None else c
-                    elif op == 25:  # is_err, if
-                        pc = b if type(local[a] if a >= 0 else stack.pop()) is Err else c
-                    elif op == 26:  # else, next
-                        pc = b
-                    else:  # local, local, append, pop
-                        local[a].append(local[b])
-                elif op < 32:
-                    if op == 28:  # path
-                        keys = a
-                        v = root
-                        for k in keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        stack.append(v)
-                    elif op == 29:  # get
+                        q = q.next
+                    elif op == 30:  # local, set
+                        local[q.to] = local[q.slot]
+                        q = q.next
+                    else:  # c_has
                         v = stack.pop()
-                        stack.append(v.get(a, missing) if type(v) is dict else missing)
-                    elif op == 30:  # absent_null
-                        if stack[-1] is missing:
-                            stack[-1] = None
-                    else:  # append
-                        v = stack.pop()
-                        stack[-1].append(v)
+                        stack.append(q.key in v if type(v) is dict else c_has(v, q.key))
+                        q = q.next
                 elif op < 40:
-                    if op == 32:  # j_truthy, if
-                        pc = b if a(stack.pop()) else c
-                    elif op == 33:  # invoke of one operand, with the meter
-                        stack.append(a(meter, stack.pop()))
-                    elif op == 34:  # invoke of two operands, with the meter
-                        v = stack.pop()
-                        stack.append(a(meter, stack.pop(), v))
-                    elif op == 35:  # is_text, if
-                        pc = b if type(local[a] if a >= 0 else stack.pop()) is str else c
-                    elif op == 36:  # c_has
-                        v = stack.pop()
-                        stack.append(a in v if type(v) is dict else c_has(v, a))
-                    elif op == 37:  # local, c_select
-                        v = local[a]
-                        stack.append(v[b] if type(v) is dict and b in v else c(v, b))
-                    elif op == 38:  # c_select
-                        v = stack.pop()
-                        stack.append(v[a] if type(v) is dict and a in v else b(v, a))
-                    else:  # c_charge, if
-                        meter.cost += a
-                        pc = b if meter.cost > meter.cost_limit else c
-                elif op < 48:
-                    if op == 40:  # c_charge, pop
-                        meter.cost += a
-                    elif op == 41:  # end of each_index
+                    if op == 32:  # end of each_index
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
                             loops.pop()
+                            q = q.next
                         else:
-                            item, at, cost = a
-                            local[at], local[item] = v
-                            pc = b
-                            meter.left -= cost
+                            local[q.to], local[q.slot] = v
+                            meter.left -= q.n
+                            q = q.then
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 42:  # local, set
-                        local[b] = local[a]
-                    elif op == 43:  # one operand, no immediate
-                        stack.append(a(stack.pop()))
-                    elif op == 44:  # p_leaf or p_scalar, if
-                        pc = b if a(stack.pop()) else c
-                    elif op == 45:  # is_absent, if
-                        v = local[a] if a >= 0 else stack.pop()
-                        pc = b if v is None or v is missing else c
-                    elif op == 46:  # ret
+                    elif op == 33:  # c_charge, if
+                        meter.cost += q.n
+                        q = q.then if meter.cost > meter.cost_limit else q.other
+                    elif op == 34:  # invoke of one operand, with the meter
+                        stack.append(q.a(meter, stack.pop()))
+                        q = q.next
+                    elif op == 35:  # invoke of two operands, with the meter
+                        v = stack.pop()
+                        stack.append(q.a(meter, stack.pop(), v))
+                        q = q.next
+                    elif op == 36:  # is_text, if
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is str else q.other
+                    elif op == 37:  # local_get, get …, set
+                        v = local[q.slot]
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        local[q.to] = v
+                        q = q.next
+                    elif op == 38:  # path
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        stack.append(v)
+                        q = q.next
+                    else:  # get
+                        v = stack.pop()
+                        stack.append(v.get(q.key, missing) if type(v) is dict else missing)
+                        q = q.next
+                elif op < 48:
+                    if op == 40:  # absent_null
+                        if stack[-1] is missing:
+                            stack[-1] = None
+                        q = q.next
+                    elif op == 41:  # append
+                        v = stack.pop()
+                        stack[-1].append(v)
+                        q = q.next
+                    elif op == 42:  # j_truthy, if
+                        q = q.then if q.a(stack.pop()) else q.other
+                    elif op == 43:  # local, c_select
+                        v = local[q.slot]
+                        k = q.key
+                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                        q = q.next
+                    elif op == 44:  # c_select
+                        v = stack.pop()
+                        k = q.key
+                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                        q = q.next
+                    elif op == 45:  # c_charge, pop
+                        meter.cost += q.n
+                        q = q.next
+                    elif op == 46:  # one operand, no immediate
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    else:  # p_leaf or p_scalar, if
+                        q = q.then if q.a(stack.pop()) else q.other
+                elif op < 56:
+                    if op == 48:  # is_absent, if
+                        v = local[q.slot] if q.slot >= 0 else stack.pop()
+                        q = q.then if v is None or v is missing else q.other
+                    elif op == 49:  # ret
                         v = stack.pop()
                         if not frames:
                             return v
@@ -355,133 +390,155 @@ class _Interpreter:
                             cells[cell] = v
                         elif cell == SETTLED:
                             v = settle(v, meter)
-                        code, pc, local, stack, loops, cell, root = frames.pop()
+                        q, local, stack, loops, cell, root = frames.pop()
                         stack.append(v)
-                    else:  # each
+                    elif op == 50:  # each
                         loops.append(iter(stack.pop()))
-                        pc = b
-                elif op < 56:
-                    if op == 48:  # invoke
-                        body, n, sized, measured, metered = a
+                        q = q.then
+                    elif op == 51:  # invoke
+                        body, n, sized, measured, metered = q.a
                         args = stack[-n:] if n else []
                         if n:
                             del stack[-n:]
                         if sized or measured:
                             charge_operands(sized, measured, args, meter)
                         stack.append(body(meter, *args) if metered else body(*args))
-                    elif op == 49:  # invoke of one operand, without the meter
-                        stack.append(a(stack.pop()))
-                    elif op == 50:  # invoke of two operands, without the meter
+                        q = q.next
+                    elif op == 52:  # invoke of one operand, without the meter
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 53:  # invoke of two operands, without the meter
                         v = stack.pop()
-                        stack.append(a(stack.pop(), v))
-                    elif op == 51:  # const, equal, if
-                        pc = b if stack.pop() == a else c
-                    elif op == 52:  # append, pop
+                        stack.append(q.a(stack.pop(), v))
+                        q = q.next
+                    elif op == 54:  # const, equal, if
+                        q = q.then if stack.pop() == q.a else q.other
+                    else:  # append, pop
                         v = stack.pop()
                         stack.pop().append(v)
-                    elif op == 53:  # pop
-                        stack.pop()
-                    elif op == 54:  # p_leaf, p_scalar
-                        stack.append(a(stack.pop()))
-                    else:  # const, equal
-                        stack.append(stack.pop() == a)
+                        q = q.next
                 elif op < 64:
-                    if op == 56:  # two operands, no immediate
+                    if op == 56:  # pop
+                        stack.pop()
+                        q = q.next
+                    elif op == 57:  # p_leaf, p_scalar
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 58:  # const, equal
+                        stack.append(stack.pop() == q.a)
+                        q = q.next
+                    elif op == 59:  # two operands, no immediate
                         v = stack.pop()
-                        stack.append(a(stack.pop(), v))
-                    elif op == 57:  # one operand and an immediate
-                        stack.append(a(stack.pop(), b))
-                    elif op == 58:  # no operand
-                        stack.append(a())
-                    elif op == 59:  # put
+                        stack.append(q.a(stack.pop(), v))
+                        q = q.next
+                    elif op == 60:  # one operand and an immediate
+                        stack.append(q.a(stack.pop(), q.b))
+                        q = q.next
+                    elif op == 61:  # no operand
+                        stack.append(q.a())
+                        q = q.next
+                    elif op == 62:  # put
                         v = stack.pop()
-                        stack[-1][a] = v
-                    elif op == 60:  # put_key
+                        stack[-1][q.key] = v
+                        q = q.next
+                    else:  # put_key
                         v = stack.pop()
                         key = stack.pop()
                         stack[-1][key] = v
-                    elif op == 61:  # as_list
+                        q = q.next
+                elif op < 72:
+                    if op == 64:  # as_list
                         if type(stack[-1]) is not list:
                             stack[-1] = []
-                    elif op == 62:  # two operands and the meter
+                        q = q.next
+                    elif op == 65:  # two operands and the meter
                         v = stack.pop()
-                        stack.append(a(stack.pop(), v, meter))
-                    else:  # one operand and the meter
-                        stack.append(a(stack.pop(), meter))
-                elif op < 72:
-                    if op == 64:  # each_index
+                        stack.append(q.a(stack.pop(), v, meter))
+                        q = q.next
+                    elif op == 66:  # one operand and the meter
+                        stack.append(q.a(stack.pop(), meter))
+                        q = q.next
+                    elif op == 67:  # each_index
                         loops.append(enumerate(stack.pop()))
-                        pc = b
-                    elif op == 65:  # end of each_pair
+                        q = q.then
+                    elif op == 68:  # end of each_pair
                         v = next(loops[-1], _DONE)
                         if v is _DONE:
                             loops.pop()
+                            q = q.next
                         else:
-                            key, at, cost = a
-                            local[key], local[at] = v
-                            pc = b
-                            meter.left -= cost
+                            local[q.slot], local[q.to] = v
+                            meter.left -= q.n
+                            q = q.then
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 66:  # each_pair
+                    elif op == 69:  # each_pair
                         loops.append(iter(pairs(stack.pop(), meter)))
-                        pc = b
-                    elif op == 67:  # break
+                        q = q.then
+                    elif op == 70:  # break
                         loops.pop()
-                        if a:
-                            del stack[-a:]
-                        pc = b
-                    elif op == 68:  # next, with values to drop
-                        del stack[-a:]
-                        pc = b
-                    elif op == 69:  # concat
-                        args = stack[-a:] if a else []
-                        if a:
-                            del stack[-a:]
-                        stack.append(b(*args, meter))
-                    elif op == 70:  # cell
-                        v = cells.get(a, _UNSET)
+                        if q.n:
+                            del stack[-q.n :]
+                        q = q.then
+                    else:  # next, with values to drop
+                        del stack[-q.n :]
+                        q = q.then
+                else:
+                    if op == 72:  # concat
+                        args = stack[-q.n :] if q.n else []
+                        if q.n:
+                            del stack[-q.n :]
+                        stack.append(concat(*args, meter))
+                        q = q.next
+                    elif op == 73:  # cell
+                        v = cells.get(q.n, _UNSET)
                         if v is not _UNSET:
                             stack.append(v)
+                            q = q.next
                         else:
-                            frames.append((code, pc, local, stack, loops, cell, root))
-                            code = b.code or b.lay_out()
-                            pc = 0
-                            local = b.locals.copy()
+                            n = q.n
+                            frames.append((q.next, local, stack, loops, cell, root))
+                            frame = q.a
+                            local = frame.locals.copy()
                             stack = []
                             loops = []
-                            cell = a
-                            meter.left -= b.cost
+                            cell = n
+                            q = frame.first or frame.lay_out()
+                            meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
-                    else:  # c_path, j_path, j_root
-                        stack.append(b(root, a))
-                else:
-                    if op == 72:  # c_charge
-                        meter.cost += a
+                    elif op == 74:  # c_path, j_path, j_root
+                        stack.append(q.a(root, q.keys))
+                        q = q.next
+                    elif op == 75:  # c_charge
+                        meter.cost += q.n
                         stack.append(meter.cost > meter.cost_limit)
-                    elif op == 73:  # no operand, with the meter
-                        stack.append(a(meter))
-                    elif op == 74:  # scoped, o_scoped
+                        q = q.next
+                    elif op == 76:  # no operand, with the meter
+                        stack.append(q.a(meter))
+                        q = q.next
+                    elif op == 77:  # scoped, o_scoped
                         v = stack.pop()
-                        if b:
+                        if q.b:
                             measure(v, meter)
                         meter.charge((len(root) + len(v)) >> CHUNK)
-                        frames.append((code, pc, local, stack, loops, cell, root))
+                        n = q.n
+                        frames.append((q.next, local, stack, loops, cell, root))
+                        frame = q.a
+                        local = frame.locals.copy()
                         root = {**root, **v}
-                        code = a.code or a.lay_out()
-                        pc = 0
-                        local = a.locals.copy()
                         stack = []
                         loops = []
-                        cell = c
-                        meter.left -= a.cost
+                        cell = n
+                        q = frame.first or frame.lay_out()
+                        meter.left -= frame.cost
                         if meter.left < 0:
                             raise OutOfFuel
-                    elif op == 75:  # reset
-                        stack.append(cells.pop(a, _UNSET) is not _UNSET)
+                    elif op == 78:  # reset
+                        stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
+                        q = q.next
                     else:  # await
-                        registers = code, pc, local, stack, loops, cell, root, frames, cells
-                        return _Suspended(HostCall(a, stack.pop(), fn.scope), registers)
+                        registers = q.next, local, stack, loops, cell, root, frames, cells
+                        return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
         except OutOfFuel:
             return exhausted(fn.result, meter)

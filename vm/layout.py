@@ -79,6 +79,8 @@ from vm.quads import (
     ZERO,
     ZERO_METER,
     Code,
+    Step,
+    link,
 )
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
@@ -117,16 +119,16 @@ _LOOK_AHEAD: Final = 8
 
 
 class Frame:
-    """What a call of a function needs. ``code`` is empty until :meth:`lay_out` has been called: of many policies, few
+    """What a call of a function needs. ``first`` is None until :meth:`lay_out` has been called: of many policies, few
     are run in a short life."""
 
-    __slots__ = ("_fn", "_frames", "_m", "code", "cost", "locals", "may_suspend", "params", "result", "scope")
+    __slots__ = ("_fn", "_frames", "_m", "cost", "first", "locals", "may_suspend", "params", "result", "scope")
 
     def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame]) -> None:
         self._m = m
         self._fn = fn
         self._frames = frames
-        self.code: Code = []
+        self.first: Step | None = None
         self.cost = fn.cost
         self.params = fn.params
         self.locals: list[Value] = [None] * (len(fn.locals) - fn.params)
@@ -134,9 +136,14 @@ class Frame:
         self.may_suspend = fn.may_suspend
         self.scope = fn.scope
 
-    def lay_out(self) -> Code:
-        self.code = Layout(self._m, self._fn, self._frames).code()
-        return self.code
+    def lay_out(self) -> Step:
+        """Makes the steps of the function, and answers the first of them."""
+        self.first = found = link(self.code())
+        return found
+
+    def code(self) -> Code:
+        """What the steps are made of."""
+        return Layout(self._m, self._fn, self._frames).code()
 
 
 def frames_of(m: VerifiedModule) -> list[Frame]:
@@ -221,7 +228,7 @@ class Layout:
             case "c_path":
                 self.emit(ROOT_PATH, m.paths[a], SEMANTICS["c_path"])
             case "c_select":
-                self.emit(C_SELECT, m.constants[a], SEMANTICS["c_select"])
+                self.emit(C_SELECT, m.constants[a])
             case "c_has":
                 self.emit(HAS, m.constants[a])
             case "c_charge":
@@ -263,7 +270,7 @@ class Layout:
             case "put_key":
                 self.emit(PUT_KEY)
             case "concat":
-                self.emit(CONCAT, a, SEMANTICS["concat"])
+                self.emit(CONCAT, a)
             case "p_leaf":
                 self.emit(LEAF, m.leaf(a))
             case "p_scalar":

@@ -49,6 +49,7 @@ from vm.quads import (
     SET,
     TEE,
     TWO,
+    WALK_SET,
     Quad,
 )
 from vm.semantics import SEMANTICS
@@ -70,7 +71,7 @@ def pair(first: Quad, second: Quad) -> tuple[Quad, ...] | None:
         if then == SET:
             return ((MOVE, a, second[1], None),)
         if then == C_SELECT:
-            return ((LOCAL_SELECT, a, second[1], second[2]),)
+            return ((LOCAL_SELECT, a, second[1], None),)
     elif number == LOCAL_GET:
         if then == SET:
             return ((FIELD_SET, a, b, second[1]),)
@@ -81,9 +82,6 @@ def pair(first: Quad, second: Quad) -> tuple[Quad, ...] | None:
             return ((SET, a, None, None), (then, a, second[2], second[3]))
         if then == POP:
             return ((SET, a, None, None),)
-    elif number == FIELD_SET:
-        if then == IF_MISSING and second[1] == first[3]:
-            return ((FIELD_MISSING, (a, b, first[3]), second[2], second[3]),)
     elif number == CONST and then == RET:
         return ((RET_CONST, a, None, None),)
     elif number == PATH:
@@ -111,23 +109,34 @@ def row(quads: Sequence[Quad]) -> tuple[Quad, int] | None:
             return _projected(quads)
         case n if n == LOCAL:
             return _appended(quads) or _also_has(quads)
+        case n if n == FIELD_SET:
+            return _missing(quads)
     return None
 
 
 def _projected(quads: Sequence[Quad]) -> tuple[Quad, int] | None:
-    """What a projection of JMESPath asks of each element: some fields on the way down, and whether it is null."""
+    """Some fields on the way down; where it is a projection of JMESPath, and whether null is there."""
     _, slot, key, _ = quads[0]
     keys = [key]
     at = 1
     while at < len(quads) and quads[at][0] == GET:
         keys.append(quads[at][1])
         at += 1
+    if len(keys) > 1 and at < len(quads) and quads[at][0] == SET:
+        return (WALK_SET, slot, tuple(keys), quads[at][1]), at + 1
     if [q[0] for q in quads[at : at + 3]] != [ABSENT_NULL, SET, IF_NULL]:
         return None
     to, test = quads[at + 1], quads[at + 2]
     if test[1] != to[1]:
         return None
     return (PROJECT, (slot, tuple(keys), to[1]), test[2], test[3]), at + 3
+
+
+def _missing(quads: Sequence[Quad]) -> tuple[Quad, int] | None:
+    (_, slot, key, to), *others = quads[:2]
+    if not others or others[0][0] != IF_MISSING or others[0][1] != to:
+        return None
+    return (FIELD_MISSING, (slot, key, to), others[0][2], others[0][3]), 2
 
 
 def _appended(quads: Sequence[Quad]) -> tuple[Quad, int] | None:

@@ -1,7 +1,7 @@
-"""The numbers of what tier 1 runs: quadruples ``(number, a, b, c)``, which ``vm.layout`` makes of instructions,
-``vm.neighbours`` makes fewer of, and the loop of ``vm.interp`` runs.
+"""What tier 1 runs: quadruples ``(number, a, b, c)``, which ``vm.layout`` makes of instructions and ``vm.neighbours``
+makes fewer of, linked to steps that hold one another, which the loop of ``vm.interp`` goes along.
 
-The commonest come first, in groups of four and then of eight, since the loop looks for them in this order."""
+The commonest numbers come first, in groups of four and then of eight, since the loop looks for them in this order."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, Final, TypeAlias
 Quad: TypeAlias = tuple[int, Any, Any, Any]
 Code: TypeAlias = list[Quad]
 
-NEXT_ELEMENT, IF_MAP, FIELD_MISSING, IF_FIELD_LEAF = range(4)
+NEXT_ELEMENT, NEXT_MAP, FIELD_MAP, IF_FIELD_LEAF = range(4)
 LOCAL, SET, PROJECT, RET_CONST = range(4, 8)
-IF_LIST, EACH_LIST, IF_PATH_TEXT, CALL = range(8, 12)
-PATH_SET, IF, IF_MISSING, IF_LOCAL_LEAF = range(12, 16)
-FIELD_SET, IF_FALSE, IF_TRUE, HAS_AND = range(16, 20)
-LOCAL_GET, CONST, TEE, IF_EMPTY = range(20, 24)
-IF_NULL, IF_ERR, JUMP, APPEND_LOCALS = range(24, 28)
-PATH, GET, ABSENT_NULL, APPEND = range(28, 32)
-IF_TEST, INVOKE_METER, INVOKE_2_METER, IF_TEXT, HAS, LOCAL_SELECT, C_SELECT, CHARGE_IF = range(32, 40)
-CHARGE_POP, NEXT_INDEX, MOVE, ONE, IF_LEAF, IF_ABSENT, RET, EACH = range(40, 48)
-INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT, APPEND_POP, POP, LEAF, EQUAL_TEXT = range(48, 56)
-TWO, ONE_IMM, ZERO, PUT, PUT_KEY, AS_LIST, TWO_METER, ONE_METER = range(56, 64)
-EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP, CONCAT, CELL, ROOT_PATH = range(64, 72)
-CHARGE, ZERO_METER, SCOPED, RESET, AWAIT = range(72, 77)
+IF_MAP, FIELD_MISSING, EACH_LIST, IF_LIST = range(8, 12)
+CALL, IF_PATH_TEXT, PATH_SET, IF = range(12, 16)
+IF_LOCAL_LEAF, FIELD_SET, IF_FALSE, HAS_AND = range(16, 20)
+IF_MISSING, IF_TRUE, CONST, JUMP = range(20, 24)
+TEE, IF_EMPTY, IF_NULL, IF_ERR = range(24, 28)
+APPEND_LOCALS, LOCAL_GET, MOVE, HAS = range(28, 32)
+NEXT_INDEX, CHARGE_IF, INVOKE_METER, INVOKE_2_METER, IF_TEXT, WALK_SET, PATH, GET = range(32, 40)
+ABSENT_NULL, APPEND, IF_TEST, LOCAL_SELECT, C_SELECT, CHARGE_POP, ONE, IF_LEAF = range(40, 48)
+IF_ABSENT, RET, EACH, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT, APPEND_POP = range(48, 56)
+POP, LEAF, EQUAL_TEXT, TWO, ONE_IMM, ZERO, PUT, PUT_KEY = range(56, 64)
+AS_LIST, TWO_METER, ONE_METER, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP = range(64, 72)
+CONCAT, CELL, ROOT_PATH, CHARGE, ZERO_METER, SCOPED, RESET, AWAIT = range(72, 80)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
@@ -42,3 +42,102 @@ GOES_TO: Final = frozenset({JUMP, EACH, EACH_LIST, EACH_INDEX, EACH_PAIR, BREAK,
 MAY_GO_TO: Final = frozenset({NEXT_ELEMENT, NEXT_INDEX, NEXT_PAIR})
 """Go on at ``b`` or behind."""
 ENDS: Final = frozenset({RET, RET_CONST})
+_OF_SLOT: Final = frozenset({LOCAL, SET, TEE})
+_OF_KEY: Final = frozenset({GET, HAS, C_SELECT, PUT})
+_OF_NUMBER: Final = frozenset({CHARGE, CHARGE_IF, CHARGE_POP, RESET, BREAK, DROP_JUMP, CONCAT})
+
+
+class Step:
+    """A quadruple whose parts have names, as far as its number has a use for them; the others are not set or say
+    nothing. ``next`` is the step behind it, ``then`` and ``other`` where it may go to instead: to read an attribute of
+    a slot costs less than to take a quadruple apart, in Python and as machine code."""
+
+    __slots__ = ("a", "b", "key", "keys", "n", "next", "op", "other", "slot", "then", "to")
+
+    def __init__(self, op: int) -> None:
+        self.op: int = op
+        self.slot: int = -1
+        self.to: int = -1
+        self.n: int = 0
+        self.key: Any = None
+        self.keys: tuple[str, ...] = ()
+        self.a: Any = None
+        self.b: Any = None
+        self.next: Step = self
+        self.then: Step = self
+        self.other: Step = self
+
+
+def link(code: Code) -> Step:
+    """The first step of code whose jumps are places in it."""
+    steps = [Step(q[0]) for q in code]
+    places = [*steps, steps[-1]]  # code that nobody reaches may go to behind the end
+    for place, (number, a, b, c) in enumerate(code):
+        step = steps[place]
+        step.next = places[place + 1]
+        if number in ARMS:
+            step.then, step.other = places[b], places[c]
+        elif number in GOES_TO or number in MAY_GO_TO:
+            step.then = places[b]
+        _name(step, number, a, b, c)
+    for step in steps:
+        _hurry(step)
+    return steps[0]
+
+
+def _hurry(step: Step) -> None:
+    """Goes past a step that asks whether there is a map where this one has just put a value."""
+    if step.op == FIELD_MISSING and step.other.op == IF_MAP and step.other.slot == step.to:
+        step.op, step.next, step.other = FIELD_MAP, step.other.other, step.other.then
+    elif step.op == NEXT_ELEMENT and step.then.op == IF_MAP and step.then.slot == step.slot:
+        step.op, step.other, step.then = NEXT_MAP, step.then.other, step.then.then
+
+
+def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:
+    """Puts the parts of a quadruple where the loop looks for them."""
+    match number:
+        case n if n in ON_LOCALS or n in _OF_SLOT:
+            step.slot = a
+        case n if n in _OF_KEY:
+            step.key = a
+        case n if n in _OF_NUMBER:
+            step.n = a
+        case n if n == NEXT_ELEMENT:
+            step.slot, step.n = a
+        case n if n in (NEXT_INDEX, NEXT_PAIR):
+            step.slot, step.to, step.n = a
+        case n if n == FIELD_MISSING:
+            step.slot, step.key, step.to = a
+        case n if n == FIELD_SET:
+            step.slot, step.key, step.to = a, b, c
+        case n if n in (LOCAL_GET, LOCAL_SELECT):
+            step.slot, step.key = a, b
+        case n if n == IF_FIELD_LEAF:
+            step.a, step.slot, step.key = a
+        case n if n == IF_LOCAL_LEAF:
+            step.a, step.slot = a
+        case n if n == PROJECT:
+            step.slot, step.keys, step.to = a
+        case n if n == IF_PATH_TEXT:
+            step.keys, step.key = a
+        case n if n == HAS_AND:
+            step.slot, step.to, step.a, step.keys, step.key = a
+            step.n = b
+        case n if n == WALK_SET:
+            step.slot, step.keys, step.to = a, b, c
+        case n if n in (APPEND_LOCALS, MOVE):
+            step.slot, step.to = a, b
+        case n if n == PATH:
+            step.keys = a
+        case n if n == PATH_SET:
+            step.keys, step.to = a, b
+        case n if n == ROOT_PATH:
+            step.keys, step.a = a, b
+        case n if n == CALL:
+            step.a, step.n = a, b
+        case n if n == CELL:
+            step.n, step.a = a, b
+        case n if n == SCOPED:
+            step.a, step.b, step.n = a, b, c
+        case _:
+            step.a, step.b = a, b

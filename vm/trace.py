@@ -86,9 +86,8 @@ class _Frame(Frame):
         super().__init__(m, fn, frames)
         self._trace = trace
 
-    def lay_out(self) -> Code:
-        self.code = _Layout(self._m, self._fn, self._frames, self._trace).plain()
-        return self.code
+    def code(self) -> Code:
+        return _Layout(self._m, self._fn, self._frames, self._trace).plain()
 
 
 class _Layout(Layout):
