@@ -47,7 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             webhook.warm(server, str(bodies), args.policies)
             raw = scratch / "stacks.txt"
             if problem := _watch(spy, raw, args.seconds, server, str(bodies)):
-                print(f"py-spy could not watch the server, it needs the right to trace processes: {problem}")
+                print(
+                    f"py-spy could not watch the server, has it the right to trace processes? {problem}",
+                    file=sys.stderr,
+                )
                 return 1
         found = stacks.read(raw.read_text(encoding="utf-8"))
     if not found:

@@ -92,10 +92,11 @@ def warm(server: Server, bodies: str, policies: int) -> None:
 
 def full_load(server: Server, bodies: str, seconds: float, *cores: int) -> Full:
     """Loads the server from the other core, or from ``cores``."""
+    whole = max(1, round(seconds))
     before = measure.cpu_seconds(server.pid)
-    answered = wrk.answers(server.url("/validate"), bodies, seconds, CONNECTIONS, ALLOWED, *(cores or (CLIENT,)))
+    answered = wrk.answers(server.url("/validate"), bodies, whole, CONNECTIONS, ALLOWED, *(cores or (CLIENT,)))
     spent = measure.cpu_seconds(server.pid) - before
-    return Full(answered / max(1, round(seconds)), spent / answered * 1e6)
+    return Full(answered / whole, spent / answered * 1e6)
 
 
 def _paced(name: str, server: Server, bodies: str, seconds: float) -> Iterator[Figure]:

@@ -20,7 +20,7 @@ def there() -> bool:
     return shutil.which("wrk") is not None
 
 
-def answers(url: str, bodies: str, seconds: float, connections: int, expect: str, *cores: int) -> int:
+def answers(url: str, bodies: str, seconds: int, connections: int, expect: str, *cores: int) -> int:
     """How many of the bodies of a file (one a line), in turn and again and again, are answered in ``seconds``.
 
     Raises :class:`ClientProblem` when an answer is none or lacks ``expect``.
@@ -28,7 +28,7 @@ def answers(url: str, bodies: str, seconds: float, connections: int, expect: str
     wrk = shutil.which("wrk")
     if wrk is None:
         return len(ask(Job(url, bodies, seconds, connections, expect=expect), *cores).latencies)
-    command = [wrk, "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "10s", "-s", str(SCRIPT)]
+    command = [wrk, "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(SCRIPT)]
     done = subprocess.run(
         [*measure.pinned(*cores), *command, url, "--", bodies, expect], capture_output=True, text=True, check=False
     )
