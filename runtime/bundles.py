@@ -5,7 +5,7 @@ Raises one :class:`BundleProblem` with a text for people, whatever is wrong with
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vm.bundle import Trust
     from vm.code import Module
     from vm.host import Imports, Meter
+    from vm.kept_code import KeptCode
 
 FAMILY = b"THB"
 """How bundles of every format start; the reader tells a newer format from a foreign file."""
@@ -26,11 +27,19 @@ class BundleProblem(Exception):
 
 
 def load_module(
-    data: bytes, tier: Tier, trust: Trust | None, imports: Imports, mismatches: Mismatches, *, at_once: bool = False
+    data: bytes,
+    tier: Tier,
+    trust: Trust | None,
+    imports: Imports,
+    mismatches: Mismatches,
+    *,
+    at_once: bool = False,
+    places: Sequence[Path] = (),
 ) -> tuple[Module, bytes, Run]:
     """Bytes to a verified module, its digest and the function that runs its code on the asked tier.
 
-    ``at_once``: no request waits for generated code; tier 1 answers until it is ready.
+    ``at_once``: no request waits for generated code; tier 1 answers until it is ready. ``places`` are folders in which
+    generated code is kept.
     """
     from vm.bundle import read_bundle
     from vm.verify import verify
@@ -42,7 +51,8 @@ def load_module(
         case "1":
             run = _interpreter(verified)
         case "2":
-            run = _generated_later(verified) if at_once else _generated(verified)
+            kept = _kept_code(unverified.digest, places) if places else None
+            run = _generated_later(verified, kept) if at_once else _generated(verified, kept)
         case "check":
             both = compared(_interpreter(verified), _generated(verified), mismatches)
             run = Generated.of(both, verified, mismatches=mismatches)
@@ -55,10 +65,17 @@ def _interpreter(verified: Any) -> Run:
     return run_of(interpret(verified), verified)
 
 
-def _generated(verified: Any) -> Run:
+def _generated(verified: Any, kept: KeptCode | None = None) -> Run:
     from vm.tier2 import translate
 
-    return Generated.of(run_of(translate(verified), verified), verified)
+    return Generated.of(run_of(translate(verified, kept=kept), verified), verified)
+
+
+def _kept_code(digest: bytes, places: Sequence[Path]) -> KeptCode:
+    from runtime.background import later
+    from vm.kept_code import KeptCode
+
+    return KeptCode(digest, places, later)
 
 
 def run_of(program: Any, verified: Any) -> Run:
@@ -78,12 +95,12 @@ def run_of(program: Any, verified: Any) -> Run:
     return run
 
 
-def _generated_later(verified: Any) -> Run:
+def _generated_later(verified: Any, kept: KeptCode | None) -> Run:
     from runtime.background import later
     from vm.interp import interpret
     from vm.tier2 import translate
 
-    program = translate(verified, meanwhile=interpret(verified), later=later)
+    program = translate(verified, meanwhile=interpret(verified), later=later, kept=kept)
     return Generated.of(run_of(program, verified), verified, later=later)
 
 
@@ -131,10 +148,17 @@ def is_bundle(path: Path) -> bool:
 
 
 def load_files(
-    paths: Iterable[str | Path], *, tier: Tier = "2", trust: Trust | None = None, at_once: bool = False
+    paths: Iterable[str | Path],
+    *,
+    tier: Tier = "2",
+    trust: Trust | None = None,
+    at_once: bool = False,
+    keep: bool = False,
 ) -> PolicySet:
-    """A policy set from bundle files, see :func:`load_module`. Raises :class:`BundleProblem`."""
+    """A policy set from bundle files, see :func:`load_module`; with ``keep``, code that is generated is kept near them.
+    Raises :class:`BundleProblem`."""
     from vm.bundle import BundleError
+    from vm.kept_code import places_for
     from vm.verify import VerifyError
 
     parts: list[tuple[Module, Run]] = []
@@ -144,7 +168,8 @@ def load_files(
     for path in paths:
         data = read_file(path)
         try:
-            module, digest, run = load_module(data, tier, trust, imports, mismatches, at_once=at_once)
+            places = places_for(Path(path)) if keep else ()
+            module, digest, run = load_module(data, tier, trust, imports, mismatches, at_once=at_once, places=places)
         except (BundleError, VerifyError) as error:
             raise BundleProblem(f"{path}: {error}") from None
         parts.append((module, run))

@@ -41,6 +41,10 @@ class Operand:
     def known(self) -> bool:
         return self.value is not MISSING
 
+    def look(self, letter: str) -> str:
+        """The name of what a call makes of this constant once and for all, see ``vm.names``."""
+        return letter + self.name[1:]
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
@@ -54,8 +58,8 @@ class Way:
     fuel: tuple[str, ...] = ()
 
 
-Bind = Callable[[Any], str]
-"""Gives a value a name in the source."""
+Bind = Callable[[str], str]
+"""Binds a name that ``vm.names`` knows, and gives it back."""
 
 
 def tenth(length: str) -> str:
@@ -114,7 +118,8 @@ def _matches(operands: Sequence[Operand], bind: Bind) -> list[Way]:
         return []
     factor = actual("matches")(("", pattern.value), False)  # of an empty text: one for it, times the expression
     fuel = (*by_length(s), *by_length(pattern))
-    return [Way(f"type({s.name}) is str", f"{bind(found)}({s.name})", f"(len({s.name}) + 10) // 10 * {factor}", fuel)]
+    value = f"{bind(pattern.look('e'))}({s.name})"
+    return [Way(f"type({s.name}) is str", value, f"(len({s.name}) + 10) // 10 * {factor}", fuel)]
 
 
 def _equality(sign: str) -> Callable[[Sequence[Operand], Bind], list[Way]]:
@@ -162,7 +167,7 @@ def _within(operands: Sequence[Operand], bind: Bind) -> list[Way]:
         if type(c.value) is not list:
             return []
         if all(type(y) is str for y in c.value):
-            value = f"({x.name} in {bind(frozenset(c.value))})"
+            value = f"({x.name} in {bind(c.look('w'))})"
         fuel = f"meter.charge({len(c.value) >> CHUNK})"
         return [Way(text, value, str(len(c.value)), (fuel,) if len(c.value) >> CHUNK else ())]
     both = "" if text == "True" else f"{text} and "

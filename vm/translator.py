@@ -4,8 +4,8 @@ A symbolic stack keeps pure operands as expressions; what has an effect, makes a
 statement, in its order. ``if`` and the loops become ``if`` and ``for``; only functions that may suspend are
 generators. The source holds no text of a policy: names are ``l{n}`` (locals), ``t{n}`` (temporaries), ``k{n}``
 (constants), ``r{n}`` (paths), ``p{n}`` and ``q{n}`` (predicates) and ``v{n}_{n}`` (what they compare with), ``i{n}``
-(intrinsics), ``w{n}_{n}`` (what calls of them look into), ``h{n}`` (host calls), ``f{n}`` (functions) and ``s_…``
-(semantics), bound in the globals."""
+(intrinsics), ``w{n}`` and ``e{n}`` (what calls of them look into), ``h{n}`` (host calls), ``f{n}`` (functions) and
+``s_…`` (semantics), bound in the globals; what they mean, ``vm.names`` says."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from vm import cel_code
+from vm import cel_code, names
 from vm.catalogue import Intrinsic
 from vm.fuel import CHUNK, LONG, SIZED, measure, pairs, settle
 from vm.functions import body_of
-from vm.host import HOST_CALLS, NOTHING, PASSED, HostCall, OutOfFuel
+from vm.host import NOTHING, PASSED, HostCall, OutOfFuel
 from vm.isa import Effect
 from vm.leaf_code import inline
 from vm.semantics import METERED, SEMANTICS
@@ -87,15 +87,15 @@ class _Block:
 
 
 class Translator:
-    """Translates one function; fills ``names`` with what the source mentions."""
+    """Translates one function; fills ``bound`` with what the source mentions."""
 
-    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, names: dict[str, Any]) -> None:
+    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, bound: dict[str, Any]) -> None:
         self.m = m
         self.fn = fn
         struct = fn.structure()
         self.instrs = struct.instrs
         self.partner = struct.partner
-        self.names = names
+        self.names = bound
         self.out = _Block()
         self.indent = 1
         self.at = -1
@@ -134,15 +134,17 @@ class Translator:
         self.temps += 1
         return f"t{self.temps}"
 
-    def bind(self, name: str, value: Any) -> str:
-        self.names[name] = value
+    def bind(self, name: str) -> str:
+        """Binds a name to what ``vm.names`` says that it means."""
+        if name not in self.names:
+            self.names[name] = names.value(self.m, name)
         return name
 
     def constant(self, n: int) -> _Expr:
         value = self.m.constants[n]
         if value is None or value is True or value is False:
             return _Expr(repr(value))
-        return _Expr(self.bind(f"k{n}", value))
+        return _Expr(self.bind(f"k{n}"))
 
     # the symbolic stack
 
@@ -367,10 +369,13 @@ class Translator:
         """The predicate of a scalar pattern: written out for the usual values, called for the others."""
         _, op, a, _ = self.instrs[i]
         code = inline(self.m.patterns[a])
-        name, holds = (f"p{a}", self.m.leaf(a)) if op.name == "p_leaf" else (f"q{a}", self.m.scalar(a))
-        rest = self.bind(name, holds)
+        rest = self.bind(f"p{a}" if op.name == "p_leaf" else f"q{a}")
         x = self.atom(self.stack.pop()) if code is not None else self.stack.pop()
-        text = f"{rest}({x.text})" if code is None else code.applied(code.whole, x.text, rest, self.bind, f"v{a}")
+        text = (
+            f"{rest}({x.text})"
+            if code is None
+            else code.applied(code.whole, x.text, rest, lambda constant, _: self.bind(constant), f"v{a}")
+        )
         self.push(text, x, looks=True)
 
     def assign(self, local: str, value: _Expr) -> None:
@@ -401,7 +406,7 @@ class Translator:
         operands = [self.atom(x) if x.weight and text.count(f"{{{n}}}") > 1 else x for n, x in enumerate(operands)]
         if "{0}[" in text and operands[0].text in _LITERALS:
             # Python warns of a literal with a subscript, though the template only reaches it for a map.
-            operands[0] = _Expr(self.bind(f"c_{operands[0].text}", _LITERALS[operands[0].text]))
+            operands[0] = _Expr(self.bind(f"c_{operands[0].text}"))
         first = a if a is not None else key.text if key else ""
         second = key.text if key else ""
         made = text.format(*(x.text for x in operands), *([""] * (2 - len(operands))), a=first, b=second)
@@ -409,13 +414,13 @@ class Translator:
 
     def j_path(self, i: int) -> None:
         a = self.instrs[i].a
-        self.stack.append(_Expr(f"s_j_path(root, {self.bind(f'r{a}', self.m.paths[a])})", weight=1))
+        self.stack.append(_Expr(f"s_j_path(root, {self.bind(f'r{a}')})", weight=1))
 
     def path(self, i: int) -> None:
         """A chain of lookups, each only while there is a map to look into."""
         n = self.instrs[i].a
         name = self.temp()
-        keys = [self.bind(f"r{n}_{i}", key) for i, key in enumerate(self.m.paths[n])]
+        keys = [self.bind(f"r{n}_{k}") for k in range(len(self.m.paths[n]))]
         self.line(f"{name} = root.get({keys[0]}, MISSING)")
         for key in keys[1:]:
             self.line(f"{name} = {name}.get({key}, MISSING) if type({name}) is dict else MISSING")
@@ -433,10 +438,10 @@ class Translator:
             self.stack.append(_Expr(start))
             return
         name = self.temp()
-        steps = "".join(f"[{self.bind(f'r{n}_{k}', keys[k])}]" for k in range(known, len(keys)))
+        steps = "".join(f"[{self.bind(f'r{n}_{k}')}]" for k in range(known, len(keys)))
         self.line(f"try: {name} = {start}{steps}")
         self.line(f"except NO_STEP: {name} = MISSING")
-        self.line(f"if {name} is MISSING: {name} = s_c_path(root, {self.bind(f'r{n}', keys)})")
+        self.line(f"if {name} is MISSING: {name} = s_c_path(root, {self.bind(f'r{n}')})")
         self.paths[keys] = name
         self.stack.append(_Expr(name))
 
@@ -518,7 +523,7 @@ class Translator:
                 self.line(f"{name} = cells.pop({a}, UNSET) is not UNSET")
             case "await":
                 payload = self.stack.pop()
-                kind = self.bind(f"h{a}", HOST_CALLS[a])
+                kind = self.bind(f"h{a}")
                 self.line(f"{name} = yield HostCall({kind}, {payload.text}, cells[{SCOPE}])")
                 self.line(f"measure({name}, meter)")
             case "invoke":
@@ -533,8 +538,8 @@ class Translator:
     def invoke(self, i: int, name: str) -> None:
         number = self.instrs[i].a
         entry = self.m.intrinsics[number]
-        body, metered = body_of(entry, self.m.lent)
-        callee = self.bind(f"i{number}", body)
+        _, metered = body_of(entry, self.m.lent)
+        callee = self.bind(f"i{number}")
         operands = self.take(len(entry.params))
         if operands and operands[0].text in self.bare and entry.name not in cel_code.STEPS:
             self.line(f"{name} = {cel_code.of_bare(entry.name, *(x.text for x in operands))}")
@@ -551,7 +556,7 @@ class Translator:
     def by_ways(self, entry: Intrinsic, name: str, callee: str, metered: bool, operands: list[_Expr]) -> None:
         """A call with its ways before it; tests one after the other, the call for what passes none."""
         known = [cel_code.Operand(x.text, self.value_of(x)) for x in operands]
-        ways = cel_code.ways(entry.name, entry.cost, known, lambda v: self.bind(f"w{self.fn.number}_{self.at}", v))
+        ways = cel_code.ways(entry.name, entry.cost, known, self.bind)
         for n, way in enumerate(ways):
             self.line(f"{'elif' if n else 'if'} {way.guard}:")
             self.indent += 1

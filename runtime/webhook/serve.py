@@ -456,7 +456,8 @@ def load_policies(settings: Settings, keys: Sequence[str] = (), *, at_once: bool
 
     tier: Any = settings.tier
     try:
-        from_bundles = load_files(settings.bundles, tier=tier, trust=load_trust(list(keys)), at_once=at_once)
+        trust = load_trust(list(keys))
+        from_bundles = load_files(settings.bundles, tier=tier, trust=trust, at_once=at_once, keep=True)
         if not settings.policies:
             return from_bundles
         compiled = compile_files(settings.policies, cel_strict=settings.cel_strict, quirks=settings.quirks)

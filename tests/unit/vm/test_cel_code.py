@@ -49,9 +49,10 @@ def _by_way(name: str, operands: tuple[Any, ...], constant: int) -> tuple[Any, i
     }
     known = [cel_code.Operand(f"x{n}", v if n == constant else MISSING) for n, v in enumerate(operands)]
 
-    def bind(value: Any) -> str:
-        bound["w"] = value
-        return "w"
+    def bind(made: str) -> str:
+        of = operands[int(made[1:])]
+        bound[made] = frozenset(of) if made[0] == "w" else searcher(of)
+        return made
 
     for way in cel_code.ways(name, INTRINSICS[name].cost, known, bind):
         scope |= bound
