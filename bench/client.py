@@ -24,6 +24,9 @@ from bench import measure
 
 MOST: Final = 128
 """Connections at a pace at most: what would need more waits, and its latency says so."""
+READY: Final = 32
+"""Connections that are open when a run at a pace begins. One that must be made takes longer than the time between two
+requests, so that with few of them one pause of the system became a third of a second of handshakes."""
 EARLY: Final = 100e-6
 """Seconds before its time at which a request is waited for without sleeping: the system wakes up late by half that."""
 PATIENCE: Final = 10.0
@@ -135,7 +138,7 @@ class Client:
 
     def paced(self, seconds: float, rate: float) -> None:
         """Request ``n`` goes out at ``n / rate``."""
-        idle = [self._connect() for _ in range(8)]
+        idle = [self._connect() for _ in range(READY)]
         busy: list[_Connection] = []
         start = time.perf_counter() + 0.01
         sent, total = 0, int(seconds * rate)
