@@ -8,16 +8,17 @@ where the code of the set is, and at once elsewhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from vm.host import Status
 
 if TYPE_CHECKING:
     from runtime.policyset import Mismatches, PolicyInfo, RulePlan
-    from vm.fused import Fused
+    from vm.fused import Fused, Rule
     from vm.host import Meter
     from vm.verify import VerifiedModule
 
@@ -30,18 +31,32 @@ UNIT: Final = 64
 """Rules of one generated function: beyond that it is generated too long in one piece, and gains little."""
 MOST_KNOWN: Final = 256
 """Answers kept, each of which has as many entries as there are rules."""
+_POOR: Final = 4
+_REST: Final = 16
+"""Where so many requests one after the other break more than three of four rules, nothing is asked of so many that
+follow, and then of one again: a controller whose objects are refused tries on and on, and the exact code has nearly all
+to do anyway."""
+
+
+class Keeper(Protocol):
+    """Where generated code is kept from one process to the next: what ``marshal`` can write, by name."""
+
+    def get(self, name: str) -> Any: ...
+
+    def put(self, name: str, value: Any) -> None: ...
 
 
 class Generated(partial[Any]):
     """Runs the code of a module that tier 2 generates, and knows the module, so that its rules can be fused with those
     of others. ``times`` is how many times the fuel of other rules its rules have. ``later`` does what can wait, None
-    where nothing waits; where there are ``mismatches``, what the fused rules say is compared with the exact code, and
-    differences are noted there."""
+    where nothing waits; ``kept`` is where generated code of its bundle is kept. Where there are ``mismatches``, what
+    the fused rules say is compared with the exact code, and differences are noted there."""
 
     module: VerifiedModule
     times: int
     later: Later | None
     mismatches: Mismatches | None
+    kept: Keeper | None
 
     @classmethod
     def of(
@@ -52,13 +67,19 @@ class Generated(partial[Any]):
         times: int = 1,
         later: Later | None = None,
         mismatches: Mismatches | None = None,
+        kept: Keeper | None = None,
     ) -> Generated:
         made = cls(run)
         made.module = module
         made.times = times
         made.later = later
         made.mismatches = mismatches
+        made.kept = kept
         return made
+
+    def around(self, run: Callable[..., Any], *, times: int) -> Generated:
+        """The same of what runs this one."""
+        return self.of(run, self.module, times=times, later=self.later, mismatches=self.mismatches, kept=self.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +90,8 @@ class Verdict:
     left: tuple[Group, ...]
     passed: tuple[RulePlan, ...]
     silent: tuple[RulePlan, ...]
+    poor: bool
+    """Whether hardly any rule passed."""
     _positions: dict[int, int] = field(repr=False)
     _known: dict[tuple[int, ...], tuple[RulePlan, ...]] = field(default_factory=dict, repr=False)
 
@@ -96,7 +119,9 @@ class FusedRules:
         "_brief",
         "_mismatches",
         "_plans",
+        "_poor",
         "_positions",
+        "_rest",
         "_units",
         "fuel",
         "groups",
@@ -112,14 +137,19 @@ class FusedRules:
         self._positions = {id(plan): i for i, plan in enumerate(chain.from_iterable(plans for _, plans in groups))}
         self._units: tuple[tuple[int, Fused], ...] | None = None
         self._asked = 0
+        self._poor = 0
+        self._rest = 0
         self._answers: dict[tuple[int, int], Verdict] = {}
         self._mismatches = _run(self._plans[0]).mismatches if self._plans else None
 
     def judge(self, root: dict[str, Any], meter: Meter) -> Verdict | None:
-        """What the rules say of a request; None while there is no code for that yet."""
+        """What the rules say of a request; None while there is no code for that yet, and where it is not worth it."""
         units = self._units
         if units is None:
             return self._first(root, meter)
+        if self._rest:
+            self._rest -= 1
+            return None
         failed = silent = 0
         for at, unit in units:
             no, none = unit.run(root, meter)
@@ -130,6 +160,12 @@ class FusedRules:
         known = self._answers.get((failed, silent))
         if known is None:
             known = self._answer(failed, silent)
+        if known.poor:
+            self._poor += 1
+            if self._poor >= _POOR:
+                self._poor, self._rest = _POOR - 1, _REST
+        elif self._poor:
+            self._poor = 0
         if self._mismatches is not None and not self._agrees(known, root, meter, self._mismatches):
             return None
         return known
@@ -160,16 +196,32 @@ class FusedRules:
         return self.judge(root, meter)
 
     def _prepare(self) -> None:
-        from vm.fused import Rule, fuse
+        from vm.fused import Rule
 
         units = []
         for at in range(0, len(self._plans), UNIT):
             plans = self._plans[at : at + UNIT]
             rules = [Rule(_run(plan).module, plan.entry, _run(plan).times) for plan in plans]
-            unit = fuse(rules, self.operation, self.fuel, texts=not self._brief)
+            unit = self._unit(rules, _run(plans[0]).kept)
             if unit is not None:
                 units.append((at, unit))
         self._units = tuple(units)
+
+    def _unit(self, rules: list[Rule], keeper: Keeper | None) -> Fused | None:
+        """The function of some rules, as it was kept or made anew. An empty tuple is kept where there is none."""
+        from vm.fused import Kept, bind, fuse, name_of
+
+        if keeper is None:
+            return fuse(rules, self.operation, self.fuel, texts=not self._brief)
+        name = name_of(rules, self.operation, self.fuel, texts=not self._brief)
+        found = keeper.get(name)
+        if found is not None:
+            return bind(Kept(*found), rules) if found else None
+        made = fuse(rules, self.operation, self.fuel, texts=not self._brief)
+        value = () if made is None else (made.kept.sure, made.kept.code, made.kept.recipes)
+        with suppress(ValueError):  # a constant that only CEL knows
+            keeper.put(name, value)
+        return made
 
     def _answer(self, failed: int, silent: int) -> Verdict:
         sure = 0
@@ -182,7 +234,8 @@ class FusedRules:
         left = ((policy, tuple(p for p in plans if id(p) not in over)) for policy, plans in self.groups)
         if len(self._answers) >= MOST_KNOWN:
             self._answers.clear()
-        found = Verdict(tuple(group for group in left if group[1]), passed, nothing, self._positions)
+        poor = len(over) * 4 < len(self._plans)
+        found = Verdict(tuple(group for group in left if group[1]), passed, nothing, poor, self._positions)
         self._answers[failed, silent] = found
         return found
 

@@ -407,7 +407,7 @@ def rationed(run: Run) -> Run:
             meter.limit = fuel
 
     if isinstance(run, Generated):
-        return Generated.of(evaluate, run.module, times=CEL_FUEL, later=run.later, mismatches=run.mismatches)
+        return run.around(evaluate, times=CEL_FUEL)
     return evaluate
 
 

@@ -28,6 +28,7 @@ _TEXT: Final = TESTS["is_text"]
 _TRUE: Final = TESTS["is_true"]
 _FALSE: Final = TESTS["is_false"]
 _NUMBER: Final = of_static("I")
+_SIMPLE: Final = frozenset((type(None), bool, int, str))
 _EXACT: Final = 1 << 53
 """Below it an int equals a double exactly when Python says so."""
 
@@ -206,8 +207,9 @@ class CelDeduction(Deduction):
         if type(value) is str and len(value) > SHORT:
             return None
         if a.op == "const":
-            simple = value is None or type(value) is bool or type(value) is str
-            return t.boolean(a.payload == value) if simple and kind == a.kinds else None
+            if kind != a.kinds:
+                return None if a.kinds & STRANGE else t.false
+            return t.boolean(a.payload == value) if type(value) in _SIMPLE and type(a.payload) is type(value) else None
         known = state.kinds_of(a)
         if type(value) is bool:
             self.kind_of_bool(a, state)

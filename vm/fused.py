@@ -5,9 +5,8 @@ list is gone through once for all of them, and a field is read once. The answer 
 those that do not surely pass, which the exact code then runs, and those that surely have no result. ``runtime.fusing``
 calls it.
 
-A function can be kept beside its bundle, since nothing but time is lost where it is not: :attr:`Fused.kept` holds its
-code object and, by name, recipes of plain data for all that it mentions, which ``marshal`` takes. :func:`key` says what
-it was made of, :func:`bind` makes it run again.
+A function can be kept beside its bundle: :attr:`Fused.kept` holds its code object and, by name, recipes of plain data
+for all that it mentions, which ``marshal`` takes. :func:`name_of` says as what, :func:`bind` makes it run again.
 
 Nothing in the function charges fuel. Instead it only answers where a bound is known that the exact run cannot exceed:
 each list is at most as long as the limit by which the fuel of the rule was added up, and each call of an intrinsic gets
@@ -18,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -120,9 +120,10 @@ def bind(kept: Kept, rules: Sequence[Rule], source: str = "") -> Fused:
     return Fused(kept, source, FunctionType(kept.code, names, "fused"))
 
 
-def key(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True) -> tuple[Any, ...]:
-    """What :func:`fuse` depends on besides its own code: plain data, equal for rules of equal bundles."""
-    return operation, fuel, texts, tuple((rule.module.digest, rule.entry, rule.times) for rule in rules)
+def name_of(rules: Sequence[Rule], operation: str, fuel: int, *, texts: bool = True) -> str:
+    """A name for what :func:`fuse` makes of rules: the same for rules of equal bundles."""
+    of = [(rule.module.digest, rule.entry, rule.times) for rule in rules]
+    return f"fused.{sha256(repr((operation, fuel, texts, of)).encode()).hexdigest()}"
 
 
 def _followed(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import marshal
 from typing import Any, Literal
 
 import pytest
 
 from runtime.engine import Engine
-from runtime.fusing import FusedRules, Verdict
+from runtime.fusing import FusedRules, Generated, Verdict
 from runtime.policyset import FUEL, PolicySet
 from runtime.request import Request
 from tests.unit.engine.support import policy, policy_set, wants_label
@@ -89,3 +90,62 @@ def test_differences_are_counted_and_the_exact_code_answers(monkeypatch: pytest.
     assert answer == (["wants-b"], [("wants-a", "fail"), ("wants-c", "fail")])
     assert policies.mismatches.count == before + 2
     assert "rule wants-a of labels: fused pass, exact fail" in policies.mismatches.last[-2]
+
+
+def test_nothing_is_asked_while_requests_break_nearly_all_rules() -> None:
+    rules = fused_of(policy_set(THREE))
+    bad, good = (Request.from_resource(pod(**labels)).root for labels in ({}, {"a": "x", "b": "x", "c": "x"}))
+    asked = [rules.judge(bad, Meter(FUEL)) is not None for _ in range(60)]
+    assert asked[1:5] == [True] * 4
+    assert not any(asked[5:21])
+    assert asked[21]
+    assert not any(asked[22:38])
+    answers = [rules.judge(good, Meter(FUEL)) is not None for _ in range(60)]
+    assert all(answers[16:])
+
+
+class Kept(dict[str, Any]):
+    """Keeps what ``marshal`` writes."""
+
+    def put(self, name: str, value: Any) -> None:
+        self[name] = marshal.dumps(value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return marshal.loads(self[name]) if name in self else None
+
+
+def kept_in(kept: Kept, *documents: Any) -> FusedRules:
+    """Fused rules of a set whose code is kept."""
+    policies = policy_set(*documents)
+    for plan in policies.rules:
+        assert isinstance(plan.run, Generated)
+        plan.run.kept = kept
+    return fused_of(policies)
+
+
+def test_what_was_kept_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    root = Request.from_resource(pod(a="x", c="x")).root
+    rules = kept_in(kept, THREE)
+    before = rules.judge(root, Meter(FUEL)) or rules.judge(root, Meter(FUEL))
+    assert len(kept) == 1
+    monkeypatch.setattr("vm.fused.fuse", None)
+    rules = kept_in(kept, THREE)
+    after = rules.judge(root, Meter(FUEL)) or rules.judge(root, Meter(FUEL))
+    assert before is not None
+    assert after is not None
+    assert [plan.name for plan in after.passed] == [plan.name for plan in before.passed] == ["wants-a", "wants-c"]
+
+
+def test_that_nothing_is_sure_is_kept_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    rules = kept_in(kept, THREE)
+    monkeypatch.setattr("vm.fused.fuse", lambda *_, **__: None)
+    root = Request.from_resource(pod(a="x")).root
+    assert rules.judge(root, Meter(FUEL)) is None
+    assert rules.judge(root, Meter(FUEL)) is not None
+    monkeypatch.setattr("vm.fused.fuse", lambda *_, **__: pytest.fail("made again"))
+    again = kept_in(kept, THREE)
+    verdict = [again.judge(root, Meter(FUEL)) for _ in range(2)][1]
+    assert verdict is not None
+    assert verdict.passed == ()

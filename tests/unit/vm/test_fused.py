@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fuzz.gen import bytecode
 from vm.asm import assemble
 from vm.code import UnverifiedModule
-from vm.fused import Fused, Rule, fuse
+from vm.fused import Fused, Kept, Rule, bind, fuse, name_of
 from vm.host import Meter
 from vm.verify import verify
 
@@ -301,3 +302,132 @@ function f () locals "" -> O entry
     where = {"a": True}
     good = {**root(), "$resource": where, "$object": where, "request": {"operation": "CREATE", "object": where}}
     assert asked(made, good) == (0, 0)
+
+
+def of(value: dict[str, Any]) -> dict[str, Any]:
+    """The root of a request that creates an object."""
+    return {**root(), "$resource": value, "$object": value, "request": {"operation": "CREATE", "object": value}}
+
+
+def test_a_loop_that_asks_nothing_has_a_bound_too() -> None:
+    rule = """
+function f () locals "V" -> O entry
+  path $resource.list
+  as_list
+  each 0
+    nop
+  end
+  o_pass
+  ret
+"""
+    made = fused(rule)
+    assert asked(made, of({"list": [0] * 512})) == (0, 0)
+    assert asked(made, of({"list": [0] * 513})) == (1, 0)
+
+
+def test_loops_within_loops_have_a_lower_bound() -> None:
+    rule = """
+function f () locals "VV" -> O entry
+  path $resource.lists
+  as_list
+  each 0
+    local 0
+    as_list
+    each 1
+      local 1
+      is_null
+      if 0
+        const ""
+        o_fail
+        ret
+      end
+    end
+  end
+  o_pass
+  ret
+"""
+    made = fused(rule)
+    assert asked(made, of({"lists": [[0] * 64] * 512})) == (0, 0)
+    assert asked(made, of({"lists": [[0] * 65]})) == (1, 0)
+    assert asked(made, of({"lists": [[0] * 64] * 513})) == (1, 0)
+
+
+def test_a_call_whose_answer_nobody_wants_is_paid_for() -> None:
+    rule = """
+import jmes.compact 1
+function f () locals "" -> O entry
+  path $resource.list
+  invoke jmes.compact
+  pop
+  o_pass
+  ret
+"""
+    made = fused(rule)
+    assert asked(made, of({"list": [0] * 25_600})) == (0, 0)
+    assert asked(made, of({"list": [0] * 30_000})) == (1, 0)
+
+
+OFTEN = """
+import cond.any_not_in 1
+function f () locals "" -> O entry
+  path $resource.list
+  const ["a", "b*"]
+  invoke cond.any_not_in
+  if 0
+    const ""
+    o_fail
+    ret
+  end
+  o_pass
+  ret
+"""
+
+
+def test_what_was_found_of_a_list_holds_for_equal_lists_alone() -> None:
+    made = fused(OFTEN)
+    assert made is not None
+    for _ in range(2):
+        for value, answer in (
+            (["a"], 0),
+            (["bc", "a"], 0),
+            (["c"], 1),
+            ("a", 0),
+            (["a", ["a"]], 1),
+            (["a", {}], 1),
+            ([True], 1),
+            ([1], 1),
+            ([], 0),
+        ):
+            exact = int(bool(answer))
+            assert asked(made, of({"list": value})) == (exact, 0), value
+    for n in range(3_000):
+        assert asked(made, of({"list": [f"b{n}"]})) == (0, 0)
+
+
+@pytest.mark.parametrize("texts", [(TAGGED, NAMED), (OFTEN,)], ids=["rules", "lists"])
+def test_a_kept_function_answers_as_the_one_that_was_kept(texts: tuple[str, ...]) -> None:
+    m = verify(UnverifiedModule(assemble("".join(texts))), bytecode.lent())
+    rules = [Rule(m, n) for n in range(len(texts))]
+    made = fuse(rules, "CREATE", FUEL)
+    assert made is not None
+    data = marshal.dumps((made.kept.sure, made.kept.code, made.kept.recipes))
+    again = bind(Kept(*marshal.loads(data)), rules)
+    for where in (root({"image": "a:1", "name": "c"}), root({"image": "a"}), root("x"), of({"list": ["a", "c"]})):
+        assert again.run(where, Meter(FUEL)) == made.run(where, Meter(FUEL))
+
+
+def test_the_name_of_a_kept_function_tells_all_that_it_depends_on() -> None:
+    one, other = (verify(UnverifiedModule(assemble(text), digest), bytecode.lent()) for text, digest in _TWO)
+    names = [
+        name_of([Rule(one, 0)], "CREATE", FUEL),
+        name_of([Rule(other, 0)], "CREATE", FUEL),
+        name_of([Rule(one, 0, 2)], "CREATE", FUEL),
+        name_of([Rule(one, 0)], "UPDATE", FUEL),
+        name_of([Rule(one, 0)], "CREATE", FUEL - 1),
+        name_of([Rule(one, 0)], "CREATE", FUEL, texts=False),
+    ]
+    assert len(set(names)) == len(names)
+    assert names[0] == name_of([Rule(one, 0)], "CREATE", FUEL)
+
+
+_TWO = ((TAGGED, b"1"), (NAMED, b"2"))
