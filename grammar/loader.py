@@ -6,14 +6,13 @@ only development has. Making the tables takes a good part of a second, so they a
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from grammar import private
 from grammar.errors import SyntaxProblem
 
 if TYPE_CHECKING:
@@ -51,18 +50,10 @@ def build(name: str, start: str | None = None, *, strict: bool = False, kept: st
 
 
 def _kept(name: str) -> str | None:
-    """A file in a folder that only this user can write to (Lark unpickles what it finds there), None if there is none.
-    Lark checks that what it reads is of this very grammar, and makes the tables again when it is not."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = Path(home) / "thesmos"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = folder.stat()
-    except OSError:
-        return None
-    user = os.getuid() if hasattr(os, "getuid") else state.st_uid
-    private = state.st_uid == user and not state.st_mode & 0o022
-    return str(folder / name) if private and os.access(folder, os.W_OK) else None
+    """A file for tables (Lark unpickles what it finds there), None where nothing can be kept. Lark checks that what it
+    reads is of this very grammar, and makes the tables again when it is not."""
+    found = private.folder()
+    return None if found is None else str(found / name)
 
 
 def parse(name: str, text: str, names: Mapping[str, str], start: str | None = None, *, limit: int = 65_536) -> Any:

@@ -68,7 +68,7 @@ def _interpreter(verified: Any) -> Run:
 def _generated(verified: Any, kept: KeptCode | None = None) -> Run:
     from vm.tier2 import translate
 
-    return Generated.of(run_of(translate(verified, kept=kept), verified), verified)
+    return Generated.of(run_of(translate(verified, kept=kept), verified), verified, kept=kept)
 
 
 def _kept_code(digest: bytes, places: Sequence[Path]) -> KeptCode:
@@ -101,7 +101,7 @@ def _generated_later(verified: Any, kept: KeptCode | None) -> Run:
     from vm.tier2 import translate
 
     program = translate(verified, meanwhile=interpret(verified), later=later, kept=kept)
-    return Generated.of(run_of(program, verified), verified, later=later)
+    return Generated.of(run_of(program, verified), verified, later=later, kept=kept)
 
 
 def make_imports() -> Imports:

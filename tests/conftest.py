@@ -9,7 +9,6 @@ import pytest
 from grammar.private import SWITCH
 from tests.support.golden import Golden, make_golden
 
-
 # No answer may come from what an earlier run has compiled; tests of what is kept say so themselves.
 os.environ[SWITCH] = "1"
 

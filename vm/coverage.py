@@ -11,8 +11,8 @@ from functools import partial
 from typing import TypeAlias
 
 from vm.interp import Program, interpret
-from vm.layout import Frame, Layout
-from vm.quads import POP, ZERO, Code
+from vm.layout import Layout, frames_of
+from vm.quads import POP, ZERO, Frame
 from vm.verify import VerifiedFunction, VerifiedModule
 
 Place: TypeAlias = tuple[str, int, int]
@@ -29,10 +29,10 @@ class Reached:
         files = m.debug.files if m.debug is not None else ()
         self.places: frozenset[Place] = frozenset((files[s.file].name, s.line, s.column) for fn in spans for s in fn)
         self._run: set[Place] = set()
-        self._frames: list[Frame] = []
-        for n, fn in enumerate(m.functions):
-            starts = {s.pc: (files[s.file].name, s.line, s.column) for s in spans[n]} if spans else {}
-            self._frames.append(_Frame(m, fn, self._frames, starts, self._run))
+        starts = [{s.pc: (files[s.file].name, s.line, s.column) for s in fn} for fn in spans]
+        self._frames = frames_of(
+            m, lambda fn, frames: _Layout(m, fn, frames, starts[fn.number] if starts else {}, self._run)
+        )
 
     @property
     def frames(self) -> list[Frame]:
@@ -47,22 +47,6 @@ def watched(m: VerifiedModule) -> tuple[Program, Reached]:
     """The program of a module on tier 1, and what it reaches. Without a debug section there is no place to reach."""
     reached = Reached(m)
     return interpret(m, reached.frames), reached
-
-
-class _Frame(Frame):
-    """A function that notes which of its spans have begun."""
-
-    __slots__ = ("_run", "_starts")
-
-    def __init__(
-        self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame], starts: dict[int, Place], run: set[Place]
-    ) -> None:
-        super().__init__(m, fn, frames)
-        self._starts = starts
-        self._run = run
-
-    def code(self) -> Code:
-        return _Layout(self._m, self._fn, self._frames, self._starts, self._run).plain()
 
 
 class _Layout(Layout):

@@ -8,7 +8,8 @@ rules may be made in any order, each in the place where it stands.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from vm.expressions import Expr, Kinds
@@ -77,28 +78,26 @@ class Frame:
     """The last instruction that reads each local."""
 
     @staticmethod
-    def of(m: VerifiedModule, fn: VerifiedFunction, result: Callable[[Expr, State], Tree]) -> Frame:
-        struct = fn.structure()
+    def of(m: VerifiedModule, fn: VerifiedFunction, struct: Structure, result: Callable[[Expr, State], Tree]) -> Frame:
         read = {ins.a: i for i, ins in enumerate(struct.instrs) if ins.op.name in ("local", "local_get")}
         return Frame(m, fn, struct, result, read)
 
     def alive(self, state: State, end: int) -> State:
         """The state without locals that nothing reads any more. What a later round of a loop reads does not count: a
         round begins without knowing what it may write."""
-        return replace(state, local={a: x for a, x in state.local.items() if self.read.get(a, -1) > end})
+        return state._replace(local={a: x for a, x in state.local.items() if self.read.get(a, -1) > end})
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """What is known at a point: the stack, the locals, kinds of values, truths of conditions, lists under way,
     cells, and the lists over which loops go on."""
 
     stack: tuple[Expr, ...] = ()
-    local: Mapping[int, Expr] = field(default_factory=dict)
-    kinds: Mapping[Expr, Kinds] = field(default_factory=dict)
-    truths: Mapping[Expr, bool] = field(default_factory=dict)
-    lists: Mapping[Expr, UnderWay] = field(default_factory=dict)
-    cells: Mapping[tuple[int, int], Expr] = field(default_factory=dict)
+    local: Mapping[int, Expr] = MappingProxyType({})
+    kinds: Mapping[Expr, Kinds] = MappingProxyType({})
+    truths: Mapping[Expr, bool] = MappingProxyType({})
+    lists: Mapping[Expr, UnderWay] = MappingProxyType({})
+    cells: Mapping[tuple[int, int], Expr] = MappingProxyType({})
     loops: tuple[Expr, ...] = ()
     open: int = 0
     """How many CEL expressions are under way: what they cost counts from 0 in each."""
@@ -115,8 +114,8 @@ class State:
         if condition.op == "test":
             x = condition.args[0]
             known = self.kinds_of(x)
-            return replace(self, kinds={**self.kinds, x: known & condition.data if truth else known - condition.data})
-        return replace(self, truths={**self.truths, condition: truth})
+            return self._replace(kinds={**self.kinds, x: known & condition.data if truth else known - condition.data})
+        return self._replace(truths={**self.truths, condition: truth})
 
 
 UnderWay: TypeAlias = "tuple[Expr | None, tuple[Expr, ...]]"
@@ -169,6 +168,15 @@ class Facts:
     texts: bool = True
     mapped: set[Expr] = field(default_factory=set)
     listed: set[Expr] = field(default_factory=set)
+
+    structures: dict[int, Structure] = field(default_factory=dict)
+    """Of functions by their ids, read once: rules share functions, and each is read three times."""
+
+    def structure(self, fn: VerifiedFunction) -> Structure:
+        found = self.structures.get(id(fn))
+        if found is None:
+            found = self.structures[id(fn)] = fn.structure()
+        return found
 
     @property
     def size(self) -> int:
@@ -254,7 +262,7 @@ def common(states: list[State]) -> State:
     first, *others = states
     kinds = {x: k for x, k in first.kinds.items() if all(s.kinds.get(x) == k for s in others)}
     truths = {x: k for x, k in first.truths.items() if all(s.truths.get(x) == k for s in others)}
-    return replace(first, kinds=kinds, truths=truths)
+    return first._replace(kinds=kinds, truths=truths)
 
 
 def written_in(struct: Structure, start: int, end: int) -> set[int]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from vm.scalar import ScalarPattern
 from vm.values import MISSING, Err, Value, canonical_key
+
+if TYPE_CHECKING:
+    from vm.verify import VerifiedModule
 
 Kinds: TypeAlias = frozenset[str]
 
@@ -79,6 +82,8 @@ class Expr:
     number: int
     kinds: Kinds = field(repr=False)
     loops: frozenset[Expr] = field(repr=False)
+    parts: tuple[Expr, ...] | None = field(default=None, init=False, repr=False)
+    """What ``vm.fused_scopes`` found in it that may get a name."""
 
 
 class Table:
@@ -86,6 +91,7 @@ class Table:
 
     def __init__(self) -> None:
         self._known: dict[Any, Expr] = {}
+        self._constants: dict[tuple[int, int], Expr] = {}
         self.patterns: dict[Any, ScalarPattern] = {}
         """The patterns of predicates by their keys."""
         self.true = self.const(True)
@@ -118,6 +124,13 @@ class Table:
 
     def const(self, value: Value) -> Expr:
         return self.make("const", data=canonical_key(value), payload=value, kinds=of_value(value))
+
+    def constant(self, m: VerifiedModule, n: int) -> Expr:
+        """A constant of a module that stays as long as the table."""
+        found = self._constants.get((id(m), n))
+        if found is None:
+            found = self._constants[id(m), n] = self.const(m.constants[n])
+        return found
 
     def boolean(self, value: bool) -> Expr:
         return self.true if value else self.false

@@ -9,7 +9,6 @@ that it puts together.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from vm.cel_deductions import CelDeduction
@@ -77,7 +76,11 @@ class _Follower(CelDeduction):
 
     def rule(self, m: VerifiedModule, entry: int) -> Checks:
         fn = m.functions[entry]
-        return as_checks(self.block(Frame.of(m, fn, self.outcome), 0, State(kinds=self.facts.kinds)), ("pass",), None)
+        return as_checks(
+            self.block(Frame.of(m, fn, self.facts.structure(fn), self.outcome), 0, State(kinds=self.facts.kinds)),
+            ("pass",),
+            None,
+        )
 
     def outcome(self, value: Expr, state: State) -> Tree:
         if value.op == "const" and isinstance(value.payload, Outcome):
@@ -115,7 +118,7 @@ class _Follower(CelDeduction):
                         known = state.cells.get(cell)
                         if known is None:
                             return self.call(f, i, f.m.functions[f.m.cells[instrs[i].a]], cell, state)
-                        state = replace(state, stack=(*state.stack, known))
+                        state = state._replace(stack=(*state.stack, known))
                     case _:
                         self.owed = []
                         state = self.one(f, i, state)
@@ -147,7 +150,7 @@ class _Follower(CelDeduction):
         end = f.struct.partner[middle] if has_else else middle
 
         def arm(state: State, truth: bool) -> Tree:
-            state = replace(state, stack=state.stack[:-1])
+            state = state._replace(stack=state.stack[:-1])
             if truth:
                 return self.block(f, i + 1, state)
             return self.block(f, middle + 1, state) if has_else else Leaf("fall", state, f)
@@ -209,7 +212,7 @@ class _Follower(CelDeduction):
                 over = self.resolve(state.stack[-1], state)
             except Split as split:
                 return self.split(split.condition, state, gone_through)
-            return self.rounds(f, i, over, replace(state, stack=state.stack[:-1]))
+            return self.rounds(f, i, over, state._replace(stack=state.stack[:-1]))
 
         return self.join(gone_through(state), f, end, lambda s: self.block(f, end + 1, s))
 
@@ -226,7 +229,7 @@ class _Follower(CelDeduction):
         parts = over.args if over.op == "joined" else (over,)
         while True:
             local = {**state.local, **dict.fromkeys(written, t.unknown), **kept}
-            bodies = [self.round(f, i, part, replace(state, local=local)) for part in parts]
+            bodies = [self.round(f, i, part, state._replace(local=local)) for part in parts]
             ends = [x for body in bodies for x in leaves(body) if x.frame is f and x.end in ("fall", "next")]
             lost = {a for a, x in kept.items() if any(end.state.local.get(a) is not x for end in ends)}
             if not lost:
@@ -250,7 +253,7 @@ class _Follower(CelDeduction):
                 checks.append(Each(part, how, inner, len(parts)))
             else:
                 checks += [Paid(x, 0) for x in made if x is not None]
-        return After(tuple(checks), Leaf("fall", replace(state, local=local, lists=lists), f))
+        return After(tuple(checks), Leaf("fall", state._replace(local=local, lists=lists), f))
 
     def round(self, f: Frame, i: int, over: Expr, state: State) -> Tree:
         """What comes of one round of a loop."""
@@ -268,7 +271,7 @@ class _Follower(CelDeduction):
             if how == "each_index":
                 local[ins.b] = self.position(over, state)
         under_way = dict.fromkeys(state.lists, (None, ()))
-        return self.block(f, i + 1, replace(state, stack=(), local=local, lists=under_way, loops=(*state.loops, over)))
+        return self.block(f, i + 1, state._replace(stack=(), local=local, lists=under_way, loops=(*state.loops, over)))
 
     def position(self, over: Expr, state: State) -> Expr:
         """Where a round of a loop stands."""
@@ -292,16 +295,15 @@ class _Follower(CelDeduction):
         outer = state
 
         def result(value: Expr, state: State) -> Tree:
-            back = replace(
-                state,
+            back = state._replace(
                 stack=(*outer.stack[: len(outer.stack) - params], value),
                 local=outer.local,
                 cells=state.cells if cell is None else {**state.cells, cell: value},
             )
             return self.block(f, i + 1, back)
 
-        inner = replace(state, stack=(), local=dict(enumerate(args)))
-        return self.block(Frame.of(f.m, callee, result), 0, inner)
+        inner = state._replace(stack=(), local=dict(enumerate(args)))
+        return self.block(Frame.of(f.m, callee, self.facts.structure(callee), result), 0, inner)
 
     # single instructions
 
@@ -313,49 +315,49 @@ class _Follower(CelDeduction):
             case "nop":
                 return state
             case "pop":
-                return replace(state, stack=stack[:-1])
+                return state._replace(stack=stack[:-1])
             case "const":
-                return replace(state, stack=(*stack, t.const(f.m.constants[a])))
+                return state._replace(stack=(*stack, t.constant(f.m, a)))
             case "local":
-                return replace(state, stack=(*stack, state.local.get(a, t.unknown)))
+                return state._replace(stack=(*stack, state.local.get(a, t.unknown)))
             case "set":
-                return replace(state, stack=stack[:-1], local={**state.local, a: stack[-1]})
+                return state._replace(stack=stack[:-1], local={**state.local, a: stack[-1]})
             case "tee":
-                return replace(state, local={**state.local, a: stack[-1]})
+                return state._replace(local={**state.local, a: stack[-1]})
             case "local_get":
                 x = self.field(state.local.get(a, t.unknown), f.m.constants[b])
-                return replace(state, stack=(*stack, x))
+                return state._replace(stack=(*stack, x))
             case "path":
                 x = t.root
                 for key in f.m.paths[a]:
                     x = self.field(x, key)
-                return replace(state, stack=(*stack, x))
+                return state._replace(stack=(*stack, x))
             case "j_path":
                 x = t.root
                 for key in f.m.paths[a]:
                     x = t.make("op", (x,), ("j_field", key))
-                return replace(state, stack=(*stack, x))
+                return state._replace(stack=(*stack, x))
             case "c_path":
                 x = self.selected(t.root, f.m.paths[a], state)
-                return replace(state, stack=(*stack, x))
+                return state._replace(stack=(*stack, x))
             case "c_open":
                 self.made += 1
                 x = t.make("opened", data=self.made)
-                return replace(state, stack=(*stack, x), open=state.open + 1)
+                return state._replace(stack=(*stack, x), open=state.open + 1)
             case "c_charge":
                 if not state.open:
                     raise Unsure
-                return replace(state, stack=(*stack, t.false))
+                return state._replace(stack=(*stack, t.false))
             case "c_close":
                 if stack[-1].op != "opened" or not state.open:
                     raise Unsure
-                return replace(state, stack=stack[:-1], open=state.open - 1)
+                return state._replace(stack=stack[:-1], open=state.open - 1)
             case "new_list":
                 self.made += 1
                 x = t.make("built", (), ("under way", self.made), kinds=LIST)
-                return replace(state, stack=(*stack, x), lists={**state.lists, x: (t.no_list, ())})
+                return state._replace(stack=(*stack, x), lists={**state.lists, x: (t.no_list, ())})
             case "append":
-                return self.append(stack[-2], stack[-1], replace(state, stack=stack[:-1]))
+                return self.append(stack[-2], stack[-1], state._replace(stack=stack[:-1]))
         pops = a if op.name == "concat" else len(op.pops)
         taken = stack[len(stack) - pops :]
         kept = stack[: len(stack) - pops]
@@ -363,9 +365,9 @@ class _Follower(CelDeduction):
             entry = f.m.intrinsics[a]
             n = len(entry.params)
             x = self.invoke(f, i, stack[len(stack) - n :], state)
-            return replace(state, stack=(*stack[: len(stack) - n], x))
+            return state._replace(stack=(*stack[: len(stack) - n], x))
         taken = tuple(self.resolve(x, state) if x in state.lists else x for x in taken)
-        return replace(state, stack=(*kept, self.computed(f, i, taken, state)))
+        return state._replace(stack=(*kept, self.computed(f, i, taken, state)))
 
     def append(self, target: Expr, item: Expr, state: State) -> State:
         known = state.lists.get(target)
@@ -373,7 +375,7 @@ class _Follower(CelDeduction):
             raise Unsure
         begun, items = known
         value = self.resolve(item, state)
-        return replace(state, lists={**state.lists, target: (begun, (*items, value))})
+        return state._replace(lists={**state.lists, target: (begun, (*items, value))})
 
     def computed(self, f: Frame, i: int, taken: tuple[Expr, ...], state: State) -> Expr:
         """The expression of a pure instruction; what is known of it is looked up when something depends on it."""

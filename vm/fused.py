@@ -131,7 +131,7 @@ def _followed(
 ) -> dict[int, tuple[Checks, tuple[int, ...]]]:
     """The checks of rules of which something is sure, with their limits, by number."""
     found: dict[int, tuple[Checks, tuple[int, ...]]] = {}
-    todo = [(i, limits) for i, rule in enumerate(rules) if (limits := _limits(rule, fuel))]
+    todo = [(i, limits) for i, rule in enumerate(rules) if (limits := _limits(rule, facts, fuel))]
     # Which values rules want fields or elements of is known when all have been followed once; most rules that come
     # late find all of it known.
     for _ in range(2):
@@ -191,20 +191,22 @@ def add(scope: Scope, checks: Checks, rule: int, limits: tuple[int, ...], depth:
     scope.rules |= rule
 
 
-def _limits(rule: Rule, fuel: int) -> tuple[int, ...]:
+def _limits(rule: Rule, facts: Facts, fuel: int) -> tuple[int, ...]:
     """The limits of lists with which a rule keeps to its fuel, whatever it is given; empty when there are none."""
     fn = rule.module.functions[rule.entry]
     for limits in _LIMITS:
-        used, cost = _bound(rule.module, fn, limits, 0)
+        used, cost = _bound(rule.module, facts, fn, limits, 0)
         if used <= fuel * rule.times and cost <= PER_EXPRESSION:
             return limits
     return ()
 
 
-def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], depth: int) -> tuple[int, int]:
+def _bound(
+    m: VerifiedModule, facts: Facts, fn: VerifiedFunction, limits: tuple[int, ...], depth: int
+) -> tuple[int, int]:
     """The most that a function can use, in fuel and in cost of all CEL expressions together, where no list is longer
     than its limit and no call exceeds its allowance."""
-    struct = fn.structure()
+    struct = facts.structure(fn)
     rounds = [1]
     total, cost = fn.cost, 0
     for i, (_, op, a, _) in enumerate(struct.instrs):
@@ -218,7 +220,7 @@ def _bound(m: VerifiedModule, fn: VerifiedFunction, limits: tuple[int, ...], dep
             rounds.pop()
         elif name in ("call", "cell"):
             callee = m.functions[a if name == "call" else m.cells[a]]
-            fuel, more = _bound(m, callee, limits, depth + len(rounds) - 1)
+            fuel, more = _bound(m, facts, callee, limits, depth + len(rounds) - 1)
             total += here * fuel
             cost += here * more
         elif name == "c_charge":

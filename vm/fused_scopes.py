@@ -59,8 +59,16 @@ class Scope:
         return self.needs
 
 
-def parts(x: Expr) -> Iterator[Expr]:
+def parts(x: Expr) -> tuple[Expr, ...]:
     """An expression and all in it that may get a name."""
+    found = x.parts
+    if found is None:
+        found = tuple(_parts(x))
+        object.__setattr__(x, "parts", found)
+    return found
+
+
+def _parts(x: Expr) -> Iterator[Expr]:
     if x.op in ("get", "call", "collect", "op", "equal", "built"):
         yield x
     for arg in x.args:

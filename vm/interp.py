@@ -17,8 +17,8 @@ from typing import Any, Final, Protocol
 
 from vm.fuel import CHUNK, SIZED, charge_operands, exhausted, measure, pairs, settle
 from vm.host import Execution, HostCall, Meter, OutOfFuel
-from vm.layout import Frame, frames_of
-from vm.quads import SETTLED, Step
+from vm.layout import frames_of
+from vm.quads import SETTLED, Frame, Step
 from vm.semantics import c_and, c_has, c_select, concat
 from vm.values import MISSING, Err, Value
 from vm.verify import VerifiedModule
@@ -90,6 +90,10 @@ class _Interpreter:
         loops: list[Any]
         args: list[Value]
         missing = MISSING
+        err = Err
+        sized = SIZED
+        done = _DONE
+        following: Any = next  # as a name of its own, machine code need not look it up
         v: Any
         k: str
         n: int
@@ -115,8 +119,8 @@ class _Interpreter:
                 op = q.op
                 if op < 4:
                     if op == 0:  # end of each
-                        v = next(loops[-1], _DONE)
-                        if v is _DONE:
+                        v = following(loops[-1], done)
+                        if v is done:
                             loops.pop()
                             q = q.next
                         else:
@@ -126,8 +130,8 @@ class _Interpreter:
                             if meter.left < 0:
                                 raise OutOfFuel
                     elif op == 1:  # end of each, is_map, if
-                        v = next(loops[-1], _DONE)
-                        if v is _DONE:
+                        v = following(loops[-1], done)
+                        if v is done:
                             loops.pop()
                             q = q.next
                         else:
@@ -277,11 +281,11 @@ class _Interpreter:
                         q = q.next
                     elif op == 25:  # is_empty, if
                         v = local[q.slot] if q.slot >= 0 else stack.pop()
-                        q = q.then if type(v) in SIZED and not v else q.other
+                        q = q.then if type(v) in sized and not v else q.other
                     elif op == 26:  # is_null, if
                         q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is None else q.other
                     else:  # is_err, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is Err else q.other
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is err else q.other
                 elif op < 32:
                     if op == 28:  # local, local, append, pop
                         local[q.slot].append(local[q.to])
@@ -303,8 +307,8 @@ class _Interpreter:
                         q = q.next
                 elif op < 40:
                     if op == 32:  # end of each_index
-                        v = next(loops[-1], _DONE)
-                        if v is _DONE:
+                        v = following(loops[-1], done)
+                        if v is done:
                             loops.pop()
                             q = q.next
                         else:
@@ -462,8 +466,8 @@ class _Interpreter:
                         loops.append(enumerate(stack.pop()))
                         q = q.then
                     elif op == 68:  # end of each_pair
-                        v = next(loops[-1], _DONE)
-                        if v is _DONE:
+                        v = following(loops[-1], done)
+                        if v is done:
                             loops.pop()
                             q = q.next
                         else:

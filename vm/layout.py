@@ -6,6 +6,8 @@ reader."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from vm.functions import body_of
@@ -79,8 +81,7 @@ from vm.quads import (
     ZERO,
     ZERO_METER,
     Code,
-    Step,
-    link,
+    Frame,
 )
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
@@ -118,38 +119,17 @@ _LOOK_AHEAD: Final = 8
 """Negations and jumps that threading looks through: a bound, as code may be one long row of them."""
 
 
-class Frame:
-    """What a call of a function needs. ``first`` is None until :meth:`lay_out` has been called: of many policies, few
-    are run in a short life."""
-
-    __slots__ = ("_fn", "_frames", "_m", "cost", "first", "locals", "may_suspend", "params", "result", "scope")
-
-    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame]) -> None:
-        self._m = m
-        self._fn = fn
-        self._frames = frames
-        self.first: Step | None = None
-        self.cost = fn.cost
-        self.params = fn.params
-        self.locals: list[Value] = [None] * (len(fn.locals) - fn.params)
-        self.result = fn.result
-        self.may_suspend = fn.may_suspend
-        self.scope = fn.scope
-
-    def lay_out(self) -> Step:
-        """Makes the steps of the function, and answers the first of them."""
-        self.first = found = link(self.code())
-        return found
-
-    def code(self) -> Code:
-        """What the steps are made of."""
-        return Layout(self._m, self._fn, self._frames).code()
-
-
-def frames_of(m: VerifiedModule) -> list[Frame]:
-    """The functions of a module, which hold one another in their calls."""
+def frames_of(
+    m: VerifiedModule, layout: Callable[[VerifiedFunction, list[Frame]], Layout] | None = None
+) -> list[Frame]:
+    """The functions of a module, which hold one another in their calls. With ``layout`` they are laid out by it, and as
+    the instructions have them."""
     frames: list[Frame] = []
-    frames.extend(Frame(m, fn, frames) for fn in m.functions)
+
+    def code(fn: VerifiedFunction) -> Code:
+        return Layout(m, fn, frames).code() if layout is None else layout(fn, frames).plain()
+
+    frames.extend(Frame(fn, partial(code, fn)) for fn in m.functions)
     return frames
 
 

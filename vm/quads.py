@@ -5,7 +5,13 @@ The commonest numbers come first, in groups of four and then of eight, since the
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from vm.values import Value
+
+if TYPE_CHECKING:
+    from vm.verify import VerifiedFunction
 
 Quad: TypeAlias = tuple[int, Any, Any, Any]
 Code: TypeAlias = list[Quad]
@@ -141,3 +147,25 @@ def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:
             step.a, step.b, step.n = a, b, c
         case _:
             step.a, step.b = a, b
+
+
+class Frame:
+    """What a call of a function needs. ``first`` is None until :meth:`lay_out` has been called: of many policies, few
+    are run in a short life. ``code`` makes what the steps are made of."""
+
+    __slots__ = ("_code", "cost", "first", "locals", "may_suspend", "params", "result", "scope")
+
+    def __init__(self, fn: VerifiedFunction, code: Callable[[], Code]) -> None:
+        self._code = code
+        self.first: Step | None = None
+        self.cost: int = fn.cost
+        self.params: int = fn.params
+        self.locals: list[Value] = [None] * (len(fn.locals) - fn.params)
+        self.result: str = fn.result
+        self.may_suspend: bool = fn.may_suspend
+        self.scope: str | None = fn.scope
+
+    def lay_out(self) -> Step:
+        """Makes the steps of the function, and answers the first of them."""
+        self.first = found = link(self._code())
+        return found

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from vm.functions import body_of
 from vm.interp import Program, interpret
-from vm.layout import Frame, Layout
-from vm.quads import INVOKE, ONE, TWO_METER, Code
+from vm.layout import Layout, frames_of
+from vm.quads import INVOKE, ONE, TWO_METER, Frame
 from vm.semantics import SEMANTICS
 from vm.verify import VerifiedFunction, VerifiedModule
 
@@ -74,20 +74,8 @@ class Trace:
 def traced(m: VerifiedModule) -> tuple[Program, Trace]:
     """The program of a module on tier 1, and the record of its runs."""
     trace = Trace()
-    frames: list[Frame] = []
-    frames.extend(_Frame(m, fn, frames, trace) for fn in m.functions)
+    frames = frames_of(m, lambda fn, frames: _Layout(m, fn, frames, trace))
     return interpret(m, frames), trace
-
-
-class _Frame(Frame):
-    __slots__ = ("_trace",)
-
-    def __init__(self, m: VerifiedModule, fn: VerifiedFunction, frames: list[Frame], trace: Trace) -> None:
-        super().__init__(m, fn, frames)
-        self._trace = trace
-
-    def code(self) -> Code:
-        return _Layout(self._m, self._fn, self._frames, self._trace).plain()
 
 
 class _Layout(Layout):

@@ -6,11 +6,11 @@ their bindings), so that a refused one is known by name and leaves the others st
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from runtime.cli import kept
 from runtime.cli.files import PolicyFile, identity
 from runtime.cli.problem import Problem
 from runtime.cli.values import NO_VALUES, Values, operation_of
@@ -128,9 +128,8 @@ class Machine:
 
 MACHINE: Final = Machine()
 
-_bundles: dict[tuple[str, str], tuple[bytes | None, tuple[Any, ...]]] = {}
-"""Compiled documents by (digest of files and positions, options' fingerprint): a test suite names one file many times.
-"""
+_bundles: dict[str, tuple[bytes | None, tuple[Any, ...]]] = {}
+"""Compiled documents by :func:`kept.key_of`: a test suite names one file many times."""
 
 GLOBAL_KIND: Final = "GlobalContextEntry"
 BINDINGS: Final = ("ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding")
@@ -140,18 +139,18 @@ def compile_documents(
     documents: Sequence[Document], options: Options, fingerprint: str
 ) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
     """The bundle of documents that belong together (None when it is refused) and its diagnostics; kept for the life of
-    the process. ``fingerprint`` is that of the options, which costs a digest of the CRDs."""
-    from compiler import compile_policies
-
-    digest = hashlib.sha256()
-    for document in documents:
-        digest.update(f"{document.origin}\0{document.index}\0{document.text}\0".encode("utf-8", "surrogatepass"))
-    key = (digest.hexdigest(), fingerprint)
-    known = _bundles.get(key)
+    the process, and for those after it where it is not refused. ``fingerprint`` is that of the options, which costs a
+    digest of the CRDs."""
+    key = kept.key_of(fingerprint, *(part for d in documents for part in (d.origin, str(d.index), d.text)))
+    known = _bundles.get(key) or kept.get(key)
     if known is None:
+        from compiler import compile_policies
+
         result = compile_policies(documents, options=options)
         known = (result.bundle, tuple(result.diagnostics))
-        _bundles[key] = known
+        if result.bundle is not None:
+            kept.put(key, result.bundle, known[1])
+    _bundles[key] = known
     return known
 
 

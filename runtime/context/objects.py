@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from compiler.schema.kinds import Schemas, provider
-from compiler.schema.kinds.schemas import ResourceInfo
 from runtime.context.apipath import ApiPath, PathError, parse
 from runtime.request import split_api_version
 from vm.intrinsics.labels import selects
 from vm.values import Err, Value
+
+if TYPE_CHECKING:
+    from compiler.schema.kinds import Schemas
+    from compiler.schema.kinds.schemas import ResourceInfo
 
 Object = Mapping[str, Any]
 
@@ -36,21 +39,47 @@ class Objects:
 
     def __init__(self, objects: Iterable[Object], crds: Sequence[dict[str, Any]] = (), *, whole: bool = True) -> None:
         self._whole = whole
-        given = [dict(o) for o in objects]
-        crds = [*crds, *(o for o in given if o.get("kind") == "CustomResourceDefinition")]
-        self._schemas: Schemas = provider(tuple(crds)) if crds else provider()
-        self._held: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-        self._kinds: dict[tuple[str, str, str], tuple[str, bool]] = {}
-        for obj in given:
+        self._given = [dict(o) for o in objects]
+        self._crds = (*crds, *(o for o in self._given if o.get("kind") == "CustomResourceDefinition"))
+
+    @cached_property
+    def _schemas(self) -> Schemas:
+        """What is known of kinds; most command lines need not know it, and it takes the compiler's reader of policies
+        to be imported."""
+        from compiler.schema.kinds import provider
+
+        return provider(self._crds)
+
+    @cached_property
+    def _held(self) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
+        """The objects by group, version and plural."""
+        held: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        for obj in self._given:
             group, version = split_api_version(str(obj.get("apiVersion") or ""))
-            kind = str(obj.get("kind") or "")
-            known = self._schemas.of_kind(group, version, kind)
-            plural = known.plural if known is not None else plural_of(kind)
-            namespaced = known.namespaced if known is not None else bool(_meta(obj).get("namespace"))
+            known = self._schemas.of_kind(group, version, str(obj.get("kind") or ""))
             if known is not None and known.namespaced and not _meta(obj).get("namespace"):
                 obj = {**obj, "metadata": {**_meta(obj), "namespace": "default"}}
-            self._held.setdefault((group, version, plural), []).append(obj)
-            self._kinds[group, version, plural] = kind, namespaced
+            held.setdefault((group, version, self._called(obj)[0]), []).append(obj)
+        return held
+
+    @cached_property
+    def _kinds(self) -> dict[tuple[str, str, str], tuple[str, bool]]:
+        """By group, version and plural: the kind, and whether its objects have namespaces."""
+        kinds: dict[tuple[str, str, str], tuple[str, bool]] = {}
+        for obj in self._given:
+            group, version = split_api_version(str(obj.get("apiVersion") or ""))
+            plural, namespaced = self._called(obj)
+            kinds[group, version, plural] = str(obj.get("kind") or ""), namespaced
+        return kinds
+
+    def _called(self, obj: Mapping[str, Any]) -> tuple[str, bool]:
+        """The plural of an object's kind, and whether such objects have namespaces."""
+        group, version = split_api_version(str(obj.get("apiVersion") or ""))
+        kind = str(obj.get("kind") or "")
+        known = self._schemas.of_kind(group, version, kind)
+        if known is not None:
+            return known.plural, known.namespaced
+        return plural_of(kind), bool(_meta(obj).get("namespace"))
 
     def all(self) -> list[dict[str, Any]]:
         """Every object, if what is not among them is not in the cluster; else none, since nobody knows of the rest."""

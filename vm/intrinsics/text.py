@@ -23,7 +23,7 @@ FloatForm = Literal["g", "json", "E", "f", "f6"]
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 _HTML_ESCAPES: Final = {c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 
 _VARIABLE: Final = re.compile(r"(?<!\\)\{\{(?:\{[^{}]*\}|[^{}])*\}\}")
 
