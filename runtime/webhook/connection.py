@@ -42,6 +42,17 @@ _ELSEWHERE: Final = frozenset({b"transfer-encoding", b"upgrade"})
 """Headers by which a body has no length of its own, or the connection another meaning."""
 _UNUSUAL: Final = frozenset({b"expect", b"content-encoding"})
 
+_BOOKS: Final = (
+    "_messages",
+    "_waiter",
+    "_paused",
+    "_request_count",
+    "_next_keepalive_close_time",
+    "_process_keepalive",
+)
+FAMILIAR: Final = all(hasattr(RequestHandler, name) for name in _BOOKS)
+"""Whether this aiohttp keeps its books as those that were tried (3.10 to 3.14). Another one parses everything."""
+
 
 def split(data: bytes) -> tuple[bytes, bytes, int, int] | None:
     """What stands before and after the number of ``Content-Length``, the number, and where the body begins; None where
@@ -106,7 +117,7 @@ class Connection(RequestHandler):
     def __init__(self, manager: Server, routes: Routes, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
         super().__init__(manager, loop=loop, **settings)
         self._routes = routes
-        self._owed = 0
+        self._owed = 0 if FAMILIAR else _LOST
         self._parts: list[bytes] | None = None
         self._missing = self._start = 0
         self._place: Place | None = None
@@ -125,7 +136,7 @@ class Connection(RequestHandler):
                 before, after, length, start = found
                 place = self._routes.heads.known.get((before, after))
                 missing = start + length - len(data)
-                if place is not None and missing >= 0 and length <= self._routes.body_limit and not self._paused:
+                if place is not None and missing >= 0 and length < self._routes.body_limit and not self._paused:
                     began = time.monotonic()
                     if not missing:
                         self._answer(data, start, place, began)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from fuzz.targets.f19_connections import LIMIT, Digests
-from fuzz.wire import Wire
+from fuzz.wire import TURNS, Wire
 from runtime.config import Settings
 from runtime.controllers.compilation import compile_text
 from runtime.observe.metrics import Metrics
 from runtime.policyset import PolicySet
+from runtime.webhook import connection
 from runtime.webhook.app import build_app
 from runtime.webhook.connection import MOST_HEADS, split
 from runtime.webhook.live import Hook, Judged, Live, Snapshot
@@ -170,15 +171,27 @@ def test_two_requests_at_once_are_for_aiohttp_and_answered_in_order() -> None:
 )
 def test_what_is_not_plain_is_never_known(sent: bytes) -> None:
     async def test() -> None:
-        digests = Digests()
-        wire = Wire(digests.routes.server())
-        await wire.settled()
-        for _ in range(2):
-            wire.send(sent)
-            await wire.settled()
+        digests, alone = Digests(), Digests(alone=True)
+        chunks = [(sent, TURNS), (sent, TURNS)]
+        got = await Wire(digests.routes.server()).talk(chunks)
         assert digests.routes.heads.known == {}
         assert digests.straight == 0
-        assert wire.got.startswith(b"HTTP/1.")
+        assert got == await Wire(alone.routes.server()).talk(chunks)
+
+    run(test())
+
+
+def test_an_aiohttp_that_nobody_has_tried_parses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connection.FAMILIAR
+    monkeypatch.setattr(connection, "FAMILIAR", False)
+
+    async def test() -> None:
+        digests = Digests()
+        wire = await acquainted(digests.routes)
+        wire.send(message(b"1"))
+        await wire.settled()
+        assert wire.got.startswith(b"HTTP/1.1 200 OK")
+        assert digests.straight == 0
 
     run(test())
 
