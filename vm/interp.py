@@ -400,12 +400,12 @@ class _Interpreter:
                         loops.append(iter(stack.pop()))
                         q = q.then
                     elif op == 51:  # invoke
-                        body, n, sized, measured, metered = q.a
+                        body, n, lengths, measured, metered = q.a
                         args = stack[-n:] if n else []
                         if n:
                             del stack[-n:]
-                        if sized or measured:
-                            charge_operands(sized, measured, args, meter)
+                        if lengths or measured:
+                            charge_operands(lengths, measured, args, meter)
                         stack.append(body(meter, *args) if metered else body(*args))
                         q = q.next
                     elif op == 52:  # invoke of one operand, without the meter

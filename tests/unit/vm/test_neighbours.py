@@ -1,0 +1,243 @@
+"""What tier 1 makes shorter: rows of neighbours become the quadruples they are meant to become, and answer as the code
+does as its instructions have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fuzz.gen import bytecode
+from vm import quads
+from vm.asm import assemble
+from vm.code import UnverifiedModule
+from vm.host import Meter
+from vm.interp import interpret
+from vm.layout import Layout, frames_of
+from vm.quads import Step
+from vm.values import canonical_key
+from vm.verify import VerifiedModule, verify
+
+FIELDS = [
+    {},
+    {"x": None},
+    {"x": 1},
+    {"x": {}},
+    {"x": {"a": None}},
+    {"x": {"a": {"b": None}}},
+    {"x": {"a": []}},
+    {"x": {"a": {"b": 3}}},
+    {"x": {"a": {"b": {"c": True}}}},
+    {"x": [{"a": {"b": 1}}, {"a": 1}, 2, {}]},
+    {"x": [{"a": {"b": {}}}]},
+    {"x": ""},
+]
+
+FIELD = """path x
+set 0
+local_get 0 "a"
+tee 1
+is_missing
+if 0
+  const "missing"
+  ret
+end
+local 1
+is_map
+if 0
+  const "map"
+  ret
+end
+local 1
+ret"""
+
+ELEMENTS = """null
+set 1
+null
+set 2
+path x
+as_list
+each 0
+  local 0
+  is_map
+  if 0
+    local_get 0 "a"
+    get "b"
+    set 1
+  else
+    local 0
+    set 2
+  end
+end
+new_list
+local 1
+append
+local 2
+append
+ret"""
+
+PROJECTION = """new_list
+set 3
+path x
+as_list
+each 0
+  local_get 0 "a"
+  get "b"
+  absent_null
+  tee 1
+  is_null
+  not
+  if 0
+    local 3
+    local 1
+    append
+    pop
+  end
+end
+local 3
+ret"""
+
+HAS = """path x
+set 0
+local 0
+c_has "a"
+tee 2
+is_false
+not
+if 0
+  local 2
+  c_charge 3
+  pop
+  local 0
+  c_select "a"
+  c_has "b"
+  c_and
+  set 2
+end
+local 2
+is_false
+not
+if 0
+  local 2
+  local 0
+  c_select "a"
+  c_select "b"
+  c_has "c"
+  c_and
+  set 2
+end
+local 2
+ret"""
+
+FAILED = """path x
+c_select "a"
+tee 0
+is_err
+if 1
+  true
+else
+  local 0
+  is_true
+end
+ret"""
+
+EMPTY = """path x
+to_text
+invoke pat.sentence
+set 1
+path x
+tee 0
+is_empty
+if 0
+  const "empty"
+  ret
+end
+local 1
+ret"""
+
+KIND = """path x
+const "DELETE"
+equal
+if 1
+  c_charge 4
+else
+  c_charge 2
+end
+if 0
+  const "over"
+  ret
+end
+const "under"
+ret"""
+
+
+def verified(body: str, local: str) -> VerifiedModule:
+    text = "".join(f"  {line}\n" for line in body.splitlines())
+    return verify(UnverifiedModule(assemble(f'function f () locals "{local}" -> V\n{text}')), bytecode.lent())
+
+
+def numbers(first: Step) -> set[int]:
+    found: dict[int, Step] = {}
+    todo = [first]
+    while todo:
+        step = todo.pop()
+        if id(step) not in found:
+            found[id(step)] = step
+            todo += (step.next, step.then, step.other)
+    return {step.op for step in found.values()}
+
+
+def plain(m: VerifiedModule) -> Any:
+    return interpret(m, frames_of(m, lambda fn, frames: Layout(m, fn, frames)))
+
+
+@pytest.mark.parametrize(
+    ("body", "local", "made"),
+    [
+        (FIELD, "VV", ["FIELD_MAP", "PATH_SET"]),
+        (ELEMENTS, "VVV", ["NEXT_MAP", "WALK_SET"]),
+        (PROJECTION, "VVVL", ["PROJECT", "APPEND_LOCALS", "EACH_LIST"]),
+        (HAS, "VVV", ["HAS_AND", "IF_FALSE", "HAS"]),
+        (FAILED, "V", ["IF_ERR"]),
+        (EMPTY, "VS", ["IF_EMPTY", "INVOKE"]),
+        (KIND, "", ["IF_PATH_TEXT"]),
+    ],
+    ids=["field", "elements", "projection", "has", "failed", "empty", "kind"],
+)
+def test_shorter_code_is_the_same_code(body: str, local: str, made: list[str]) -> None:
+    m = verified(body, local)
+    frames = frames_of(m)
+    assert {getattr(quads, name) for name in made} <= numbers(frames[0].lay_out())
+    short, long = interpret(m, frames), plain(m)
+    for root in (*FIELDS, {"x": "DELETE"}):
+        for fuel in (*range(0, 60, 7), 1000):
+            answers = []
+            for program in (short, long):
+                meter = Meter(fuel, cost_limit=3)
+                answer = program.run(0, root, meter)
+                answers.append((canonical_key(answer), meter.left, meter.cost))
+            assert answers[0] == answers[1], (root, fuel)
+
+
+def test_a_jump_into_a_row_keeps_it_apart() -> None:
+    body = """path x
+set 0
+path x
+is_list
+if 1
+  null
+else
+  local_get 0 "a"
+end
+set 1
+local 1
+is_missing
+if 0
+  const "missing"
+  ret
+end
+local 1
+ret"""
+    m = verified(body, "VV")
+    for root in FIELDS:
+        assert interpret(m).run(0, root, Meter()) == plain(m).run(0, root, Meter()), root
