@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from vm.host import Imports, Meter
+from vm.host import Imports, Meter, OutOfFuel
 from vm.intrinsics.text import go_value
 from vm.intrinsics.wildcard import contains_wildcard
 from vm.intrinsics.wildcard import match as wildcard_match
@@ -50,9 +50,10 @@ def walk(imports: Imports, meter: Meter, resource: Value, pattern: Value) -> Val
 
 def finished(walker: Walker, resource: Value, pattern: Value) -> Value:
     """What a fresh walker answers of a resource and a pattern."""
-    for operand in (pattern, resource):
-        if type(operand) is Err:
-            return operand
+    if type(pattern) is Err:
+        return pattern
+    if type(resource) is Err:
+        return resource
     end = walker.element(None if resource is MISSING else resource, pattern, "/", 0, False)
     if end is None:
         return None
@@ -92,7 +93,10 @@ class Walker:
 
     def element(self, resource: Value, pattern: Value, path: str, depth: int, equality: bool) -> End | None:
         """``equality``: the value stands under ``=( )``, where an empty list passes."""
-        self._meter.charge(2)
+        meter = self._meter
+        meter.left -= 2  # Meter.charge, written out: nothing is asked for more often
+        if meter.left < 0:
+            raise OutOfFuel
         if depth > MAX_DEPTH:
             return End("pattern", "pattern is nested too deeply", path)
         if type(pattern) is dict:
@@ -127,15 +131,15 @@ class Walker:
         plan = _plan(tuple(pattern))
         for key, name in plan.noted:
             self._seen[key] = self._seen.get(key, False) or name in resource
-        if "metadata" in plan.entries:
-            expanded = expand_in_metadata(pattern, resource)
+        if plan.metadata is not None:
+            expanded = expand_in_metadata(pattern, resource, plan.metadata)
             if expanded is not pattern:
                 pattern, plan = expanded, _plan(tuple(expanded))
         if plan.anchored:
             end = self._anchors(plan, resource, pattern, path, depth)
             if end is not None:
                 return end
-        for key, is_global, name in plan.order(pattern):
+        for key, is_global, name in plan.plain if plan.single else plan.order(pattern):
             if is_global:
                 end = self._anchored("<", name, resource, pattern[key], path, depth)
             else:
@@ -263,23 +267,23 @@ class Walker:
         return False
 
 
-def expand_in_metadata(pattern: dict[str, Any], resource: dict[str, Any]) -> dict[str, Any]:
+def expand_in_metadata(pattern: dict[str, Any], resource: dict[str, Any], metadata_key: str) -> dict[str, Any]:
     """The pattern with wildcard keys of ``metadata.labels`` and ``metadata.annotations`` replaced by the first key of
     the resource, in sorted order, that they match. Anchors stay; what matches nothing stays as it is (semantics
     §3.4).
 
     Kyverno quirk: values that are no text are dropped from a map that an expansion touches.
     """
-    metadata_key = _plan(tuple(pattern)).entries.get("metadata")
-    if metadata_key is None or type(pattern[metadata_key]) is not dict or type(resource.get("metadata")) is not dict:
+    metadata, found = pattern[metadata_key], resource.get("metadata")
+    if type(metadata) is not dict or type(found) is not dict:
         return pattern
-    metadata, changes = pattern[metadata_key], {}
-    entries = _plan(tuple(metadata)).entries
-    for tag in ("labels", "annotations"):
-        key, actual = entries.get(tag), resource["metadata"].get(tag)
-        if key is None or type(metadata[key]) is not dict or type(actual) is not dict:
+    changes = {}
+    for tag, key in _plan(tuple(metadata)).tags:
+        actual = found.get(tag)
+        if type(metadata[key]) is not dict or type(actual) is not dict:
             continue
-        if _plan(tuple(metadata[key])).wild:
+        # A list of keys is looked through as fast as what is known of it is found.
+        if any(map(contains_wildcard, metadata[key])):
             changes[key] = _expand_keys(metadata[key], actual)
     return {**pattern, metadata_key: {**metadata, **changes}} if changes else pattern
 
@@ -303,11 +307,11 @@ class _Plan:
 
     ``anchored`` are the keys of the first phase as (key, modifier, name), in ascending order; ``noted`` those of them
     that count as missing or met; ``plain`` the keys of the second phase as (key, is global anchor, name), ascending.
-    ``entries`` are the first keys, as they stand there, of the names that expansion looks for; ``wild``: some key holds
-    a wildcard.
+    ``metadata`` is the first key, as it stands there, of that name, and ``tags`` are those of labels and annotations
+    with their names, for expansion. ``single``: there is but one order of the second phase.
     """
 
-    __slots__ = ("anchored", "entries", "has_globals", "noted", "plain", "wild")
+    __slots__ = ("anchored", "has_globals", "metadata", "noted", "plain", "single", "tags")
 
     def __init__(self, keys: tuple[str, ...]) -> None:
         parsed = [(key, parse_anchor(key)) for key in sorted(keys)]
@@ -320,18 +324,18 @@ class _Plan:
             if a is None or a[0] in ("+", "<")
         )
         self.has_globals = any(is_global for _, is_global, _ in self.plain)
-        self.wild = any(map(contains_wildcard, keys))
-        self.entries: dict[str, str] = {}
+        self.single = len(self.plain) < 2
+        entries: dict[str, str] = {}
         for key, a in parsed:
             for name in _EXPANDED & {key, a[1] if a is not None else key}:
-                self.entries.setdefault(name, key)
+                entries.setdefault(name, key)
+        self.metadata = entries.get("metadata")
+        self.tags = tuple((tag, entries[tag]) for tag in ("labels", "annotations") if tag in entries)
 
     def order(self, pattern: dict[str, Any]) -> Iterable[tuple[str, bool, str]]:
         """The second phase in the order in which it is visited. Global anchors and keys with an anchor somewhere
         below go to the front one by one, which turns their order round. Observable: a nested condition skips the rule
         before a plain sibling can fail it."""
-        if len(self.plain) < 2:
-            return self.plain
         if not self.has_globals:
             for key, _, _ in self.plain:
                 below = pattern[key]
@@ -381,7 +385,9 @@ def _overlay(path: str) -> End:
 
 
 def unequal(resource: Value, pattern: Value, path: str) -> End:
-    text = f"resource value '{go_value(resource)}' does not match '{go_value(pattern)}' at path {path}"
+    found = "<nil>" if resource is None else go_value(resource)
+    wanted = pattern if type(pattern) is str else go_value(pattern)
+    text = f"resource value '{found}' does not match '{wanted}' at path {path}"
     return End("mismatch", text, path)
 
 
