@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.fusing import Generated
-from runtime.policyset import Mismatches, PolicySet, Run, Tier, compared
+from runtime.mismatches import Mismatches, compared
+from runtime.policyset import PolicySet, Run, Tier
 
 if TYPE_CHECKING:
     from vm.bundle import Trust

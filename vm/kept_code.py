@@ -13,7 +13,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
@@ -29,7 +29,7 @@ MOST: Final = 200
 """Files in such a folder, beyond which the older half goes."""
 _KEY: Final = 32
 _GROWN: Final = 8
-"""The file is written again when what has come is more than this part of it: seldom, however code comes."""
+"""The file is written again when what has come is more than this part of its bytes: seldom, however code comes."""
 
 Later = Callable[[Callable[[], object]], None]
 
@@ -47,7 +47,8 @@ class KeptCode:
         self._fresh: dict[str, bytes] = {}
         self._asked = False
         self._found = self._read()
-        self._known = len(self._found)
+        self._known = _size(self._found)
+        self._come = 0
 
     def get(self, name: str) -> Any:
         """What was put there under a name, None when there is nothing. It is given out once."""
@@ -62,7 +63,8 @@ class KeptCode:
         data = marshal.dumps(value)
         with self._lock:
             self._fresh[name] = data
-            ask = not self._asked and len(self._fresh) * _GROWN > self._known
+            self._come += len(data)
+            ask = not self._asked and self._come * _GROWN > self._known
             self._asked = self._asked or ask
         if ask:
             self._later(self.write)
@@ -70,11 +72,11 @@ class KeptCode:
     def write(self) -> None:
         """Writes what has come since, with what others may have written meanwhile."""
         with self._lock:
-            fresh, self._fresh, self._asked = self._fresh, {}, False
+            fresh, self._fresh, self._come, self._asked = self._fresh, {}, 0, False
         if not fresh:
             return
         every = self._read() | fresh
-        self._known = len(every)
+        self._known = _size(every)
         body = self._key + marshal.dumps(every)
         for place in self._places:
             if private.write(place / self._name, body):
@@ -88,6 +90,10 @@ class KeptCode:
                 found: dict[str, bytes] = marshal.loads(memoryview(body)[_KEY:])
                 return found
         return {}
+
+
+def _size(every: Mapping[str, bytes]) -> int:
+    return sum(map(len, every.values()))
 
 
 def places_for(bundle: Path) -> tuple[Path, ...]:

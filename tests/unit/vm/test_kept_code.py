@@ -292,6 +292,9 @@ def test_the_file_is_not_written_for_every_function(tmp_path: Path) -> None:
     assert not jobs
     kept.put("g2", 0)
     assert len(jobs) == 1
+    jobs.pop()()
+    kept.put("long", "x" * 1000)
+    assert len(jobs) == 1
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
