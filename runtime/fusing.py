@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from vm.host import Status
 
 if TYPE_CHECKING:
-    from runtime.policyset import Mismatches, PolicyInfo, RulePlan
+    from runtime.mismatches import Mismatches
+    from runtime.policyset import PolicyInfo, RulePlan
     from vm.fused import Fused, Rule
     from vm.host import Meter
     from vm.verify import VerifiedModule
@@ -181,7 +182,7 @@ class FusedRules:
                 if outcome.status is not status:
                     good = False
                     said, exact = status.name.lower(), Status(outcome.status).name.lower()
-                    mismatches.add(f"rule {plan.name} of {plan.policy.key}: fused {said}, exact {exact}")
+                    mismatches.add(f"rule {plan.name} of {plan.policy.key}: fused {said}, exact {exact}", root)
         return good
 
     def _first(self, root: dict[str, Any], meter: Meter) -> Verdict | None:

@@ -12,10 +12,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runtime.fusing import FusedRules, Generated
 from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex
+from runtime.mismatches import Mismatches
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
 from vm.code import BACKGROUND_KINDS, Exemption, MatchKey, Module, Policy, Rule
-from vm.host import Imports, Meter, Outcome, Status
+from vm.host import Imports, Meter
 from vm.intrinsics.wildcard import match as wildcard
 
 Tier: TypeAlias = Literal["1", "2", "check"]
@@ -117,19 +118,6 @@ class Candidates:
     fused: FusedRules
     fused_brief: FusedRules
     admitted: Candidates | None = None
-
-
-@dataclass(slots=True)
-class Mismatches:
-    """What ``tier="check"`` has seen: how many answers differed, and where the last few did."""
-
-    compared: int = 0
-    count: int = 0
-    last: list[str] = field(default_factory=list)
-
-    def add(self, what: str) -> None:
-        self.count += 1
-        self.last = [*self.last[-9:], what]
 
 
 class PolicySet:
@@ -409,35 +397,3 @@ def rationed(run: Run) -> Run:
     if isinstance(run, Generated):
         return run.around(evaluate, times=CEL_FUEL)
     return evaluate
-
-
-def compared(first: Run, second: Run, mismatches: Mismatches) -> Run:
-    """Runs both tiers, counts where they differ in outcome or fuel, and answers with the first's."""
-    from random import Random, getrandbits
-
-    def run(entry: int, root: dict[str, Any], meter: Meter) -> Any:
-        start, spent = meter.left, meter.spent
-        seed = getrandbits(64)
-        meter.dice = Random(seed)
-        answer = first(entry, root, meter)
-        other_meter = Meter(
-            meter.limit, cost_limit=meter.cost_limit, budget=meter.budget, context_limit=meter.context_limit
-        )
-        other_meter.spent = spent
-        other_meter.dice = Random(seed)
-        other_meter.left = start
-        other = second(entry, root, other_meter)
-        mismatches.compared += 1
-        if answer != other or meter.left != other_meter.left:
-            mismatches.add(
-                f"function {entry}: {_brief(answer)}, fuel {meter.left} and {_brief(other)}, {other_meter.left}"
-            )
-        return answer
-
-    return run
-
-
-def _brief(answer: Any) -> str:
-    if isinstance(answer, Outcome):
-        return f"{Status(answer.status).name.lower()} {answer.message or ''}".strip()
-    return repr(answer)[:80]

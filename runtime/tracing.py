@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.bundles import make_imports
 from runtime.host import drive
-from runtime.policyset import FUEL, Mismatches, PolicySet, RulePlan, Run
+from runtime.mismatches import Mismatches
+from runtime.policyset import FUEL, PolicySet, RulePlan, Run
 from vm.bundle import read_bundle
 from vm.code import Module
 from vm.host import Imports, Meter

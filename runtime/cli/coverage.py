@@ -19,7 +19,8 @@ from runtime.cli.files import PolicyFile
 from runtime.cli.offline import Answer, Policies, evaluate, load_policies, offline_request
 from runtime.cli.values import Values
 from runtime.engine import Engine
-from runtime.policyset import Mismatches, PolicySet
+from runtime.mismatches import Mismatches
+from runtime.policyset import PolicySet
 from runtime.request import UserInfo, base_rule
 
 if TYPE_CHECKING:

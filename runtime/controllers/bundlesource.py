@@ -31,10 +31,11 @@ from runtime.controllers.policy import Entry, Good, ObjectKey, PolicyController
 from runtime.k8s.client import KubeClient, Object
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.resources import CONFIG_MAP, SECRET
+from runtime.mismatches import Mismatches
 from runtime.observe.events import FAILED, Events
 from runtime.observe.metrics import Metrics
 from runtime.ocilayout import LayoutProblem, parse_place, read_layout
-from runtime.policyset import Mismatches, Tier, mentions_images
+from runtime.policyset import Tier, mentions_images
 from vm.bundle import OBJECTS, BundleError
 from vm.code import MAX_BUNDLE
 from vm.structure import VerifyError

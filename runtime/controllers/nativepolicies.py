@@ -18,7 +18,8 @@ from runtime.config import Settings
 from runtime.controllers.compilation import compile_text, object_text, origin_of
 from runtime.k8s.client import KubeClient, Object, Resource
 from runtime.k8s.watch import Change, Watcher, key_of
-from runtime.policyset import Mismatches, PolicySet, Run
+from runtime.mismatches import Mismatches
+from runtime.policyset import PolicySet, Run
 
 if TYPE_CHECKING:
     from vm.code import Module

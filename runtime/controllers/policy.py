@@ -25,9 +25,10 @@ from runtime.exceptions import ExceptionScope
 from runtime.generate import target_kinds
 from runtime.k8s.client import Object
 from runtime.k8s.watch import Change
+from runtime.mismatches import Mismatches
 from runtime.observe.decisions import rule_type
 from runtime.observe.metrics import Metrics
-from runtime.policyset import CLEANUP_POLICIES, Mismatches, PolicySet, Run
+from runtime.policyset import CLEANUP_POLICIES, PolicySet, Run
 from runtime.webhook.live import ALL, Live, Snapshot
 from vm.bundle import BundleError
 from vm.code import KindKey, MatchKey, Rule

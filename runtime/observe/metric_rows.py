@@ -198,6 +198,13 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Decisions that are counted but neither logged nor told of by events, since too many waited.",
         "thesmos",
     ),
+    Metric(
+        "thesmos_tier_mismatches_total",
+        "counter",
+        (),
+        "Answers in which the exact VM and generated code differ, with `--tier=check`.",
+        "thesmos",
+    ),
 )
 """Every metric there is, in the order in which they are served."""
 

@@ -64,8 +64,15 @@ def build_app(
             routes.add("POST", f"/{what}{rest}", handler, webhook=what, quick=quick)
     for path, check in (checks or {}).items():
         routes.add("POST", path, _policy_handler(check, settings), webhook=path.strip("/"))
+    metrics.before_reading.append(lambda: tell_mismatches(live, metrics))
     add_service_routes(routes, live, metrics)
     return routes
+
+
+def tell_mismatches(live: Live, metrics: Metrics) -> None:
+    """How often the tiers have differed on the policies that are loaded now."""
+    if live.snapshot is not None:
+        live.snapshot.policies.mismatches.tell(metrics)
 
 
 def add_service_routes(routes: Routes, live: Live, metrics: Metrics) -> None:

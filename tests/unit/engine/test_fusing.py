@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import marshal
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from runtime.engine import Engine
 from runtime.fusing import FusedRules, Generated, Verdict
+from runtime.observe.metrics import Metrics
 from runtime.policyset import FUEL, PolicySet
 from runtime.request import Request
 from tests.unit.engine.support import policy, policy_set, wants_label
@@ -79,7 +82,10 @@ def test_engines_with_less_fuel_and_rules_with_values_of_their_own_do_without() 
     assert len(answers[0][1]) == 3
 
 
-def test_differences_are_counted_and_the_exact_code_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_are_counted_and_the_exact_code_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     policies = policy_set(THREE, tier="check")
     names(policies, pod(a="x", b="x", c="x"))
     before = policies.mismatches.count
@@ -90,6 +96,16 @@ def test_differences_are_counted_and_the_exact_code_answers(monkeypatch: pytest.
     assert answer == (["wants-b"], [("wants-a", "fail"), ("wants-c", "fail")])
     assert policies.mismatches.count == before + 2
     assert "rule wants-a of labels: fused pass, exact fail" in policies.mismatches.last[-2]
+    assert "the tiers differ: rule wants-a of labels" in caplog.text
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    case = json.loads((folder / "1.json").read_text())
+    assert case["difference"] == policies.mismatches.last[-2]
+    assert case["root"]["$resource"] == pod(b="x")
+    metrics = Metrics()
+    for _ in range(2):
+        policies.mismatches.tell(metrics)
+        assert metrics.value("thesmos_tier_mismatches_total") == before + 2
 
 
 def test_nothing_is_asked_while_requests_break_nearly_all_rules() -> None:

@@ -20,10 +20,11 @@ from compiler import compile_policies, load_documents
 from compiler.diagnostics import Reporter
 from runtime.bundles import load_module, make_imports
 from runtime.config import Settings
+from runtime.mismatches import Mismatches
 from runtime.observe import flags
 from runtime.observe.metrics import Metrics
 from runtime.observe.otel import Tracing, collectors, start_pushing, start_tracing
-from runtime.policyset import Mismatches, PolicySet
+from runtime.policyset import PolicySet
 from runtime.webhook.app import build_app
 from runtime.webhook.live import Live, Snapshot
 from tests.integration.server import review, running

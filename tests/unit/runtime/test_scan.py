@@ -15,7 +15,8 @@ from runtime.k8s.discovery import Discovery, Entry
 from runtime.k8s.errors import ApiProblem, Unreachable
 from runtime.k8s.stream import Listener, Stream
 from runtime.k8s.watch import Backoff
-from runtime.policyset import Mismatches, PolicySet
+from runtime.mismatches import Mismatches
+from runtime.policyset import PolicySet
 from tests.unit.runtime.fake_api import FakeApi
 
 ALL = frozenset({"get", "list", "watch", "create", "delete"})
