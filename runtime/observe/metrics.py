@@ -11,16 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from copy import copy
 from operator import add
 from typing import Final
 
 import orjson
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.core import Metric as Served
-from prometheus_client.registry import Collector
 
 from runtime.observe.metric_rows import METRICS, Labels, Metric
 from runtime.observe.metricsconfig import MetricsConfig
@@ -68,11 +64,10 @@ class Family:
         return labels if self._kept is None else tuple(labels[index] for index in self._kept)
 
 
-class Metrics(Collector):
-    """Everything that is counted in one process. :attr:`registry` is where Prometheus' library reads it."""
+class Metrics:
+    """Everything that is counted in one process."""
 
     def __init__(self, config: MetricsConfig | None = None) -> None:
-        self.registry = CollectorRegistry()
         self.before_reading: list[Callable[[], None]] = []
         """Called before values are read: those who gather on their own bring in what they have."""
         self.others: Callable[[], Awaitable[list[bytes]]] | None = None
@@ -80,7 +75,7 @@ class Metrics(Collector):
         self._config = config or MetricsConfig()
         self._began = time.monotonic()
         self._families = {metric.name: Family(metric, self._config) for metric in METRICS}
-        self.registry.register(self)
+        self._asked = False
 
     def configure(self, config: MetricsConfig) -> None:
         """Takes over other settings. A metric that is served in another way from now on begins at zero."""
@@ -166,10 +161,6 @@ class Metrics(Collector):
         self._bring_in()
         return [family.copied() for family in self._families.values() if family.enabled]
 
-    def collect(self) -> Iterator[Served]:
-        """What the client library asks for."""
-        return map(_served, self.families())
-
     def exposition(self) -> bytes:
         """The text format that Prometheus reads. When ``metricsRefreshInterval`` is over, everything begins at zero
         again after it."""
@@ -184,8 +175,9 @@ class Metrics(Collector):
         if self.others is not None:
             for packed in await self.others():
                 _add(families, packed)
-        if sum(len(family.values) * (len(family.bounds) + 3) for family in families) <= FEW:
+        if self._asked and sum(len(family.values) * (len(family.bounds) + 3) for family in families) <= FEW:
             return _text(families)
+        self._asked = True  # what writes the text is imported at the first time
         return await asyncio.to_thread(_text, families)
 
     def packed(self) -> bytes:
@@ -241,53 +233,8 @@ def _add(families: list[Family], packed: bytes) -> None:
                 family.values[key] = max(own, other) if family.metric.kind == "gauge" else own + other
 
 
-class _Taken(Collector):
-    """Values as they were."""
-
-    def __init__(self, families: list[Family]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[Served]:
-        return map(_served, self._families)
-
-
 def _text(families: list[Family]) -> bytes:
-    registry = CollectorRegistry()
-    registry.register(_Taken(families))
-    return generate_latest(registry)
+    # Here: a server is ready 50 ms sooner, and nobody asks before that.
+    from runtime.observe.exposition import text_of
 
-
-def _served(family: Family) -> Served:
-    metric = family.metric
-    labels = family.labels
-    if metric.kind == "histogram":
-        histogram = HistogramMetricFamily(metric.name, metric.help, labels=labels)
-        names = [*map(_bound, family.bounds), "+Inf"]
-        for key, value in family.values.items():
-            if isinstance(value, list):
-                histogram.add_metric(key, _cumulative(names, value), value[-1])
-        return histogram
-    simple = (CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily)(
-        metric.name, metric.help, labels=labels
-    )
-    for key, value in family.values.items():
-        if not isinstance(value, list):
-            simple.add_metric(key, value)
-    if not labels and not family.values:
-        # Without labels there is nothing to wait for: an alert on the rate needs the zero.
-        simple.add_metric((), 0.0)
-    return simple
-
-
-def _cumulative(names: Sequence[str], buckets: Sequence[float]) -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    total = 0.0
-    for name, count in zip(names, buckets, strict=False):
-        total += count
-        found.append((name, total))
-    return found
-
-
-def _bound(bound: float) -> str:
-    """A bound as the client library writes it: ``1.0``, ``5e-05``."""
-    return repr(float(bound))
+    return text_of(families)
