@@ -25,16 +25,10 @@ PROPERTY: Final = "answers(known heads, bytes, cuts) = answers(aiohttp alone, by
 
 LIMIT: Final = 3000
 
-_METHODS: Final = (b"POST",) * 20 + (b"GET", b"PUT", b"HEAD", b"post", b"")
-_TARGETS: Final = (b"/quick",) * 9 + (b"/quick?timeout=1s", b"/slow", b"/nowhere", b"*", b"http://a/quick", b"/qui ck")
-_VERSIONS: Final = (b"HTTP/1.1",) * 20 + (b"HTTP/1.0", b"HTTP/2.0", b"HTTP/1.1 ")
-_TYPES: Final = (b"Content-Type: application/json",) * 12 + (b"content-type: application/json", b"X: 1")
-_NAMES: Final = (b"Content-Length: ",) * 16 + (
-    b"content-length: ",
-    b"CONTENT-LENGTH: ",
-    b"Content-Length:",
-    b"X-Length: ",
-)
+_METHODS: Final = (b"POST",) * 5 + (b"GET", b"PUT", b"HEAD", b"post", b"")
+_TARGETS: Final = (b"/quick",) * 6 + (b"/quick?timeout=1s", b"/slow", b"/nowhere", b"*", b"http://a/quick", b"/qui ck")
+_VERSIONS: Final = (b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/2.0", b"HTTP/1.1 ")
+_NAMES: Final = (b"content-length: ", b"CONTENT-LENGTH: ", b"Content-Length:", b"X: ", b" Content-Length: ")
 _OTHERS: Final = (b"Accept: application/json", b"User-Agent: kube-apiserver-admission", b"Accept-Encoding: gzip")
 _ODD: Final = (
     b"Expect: 100-continue",
@@ -77,8 +71,11 @@ async def _run(seconds: float, rng: random.Random) -> int:
     count = 0
     while time.monotonic() < ends or count < 20:
         chunks = conversation(rng)
-        got, wanted = await talk(knowing, chunks), await talk(alone, chunks)
-        assert got == wanted, f"sent {chunks!r:.4000}\nanswers {got!r}\naiohttp {wanted!r}"
+        wanted = await talk(alone, chunks)
+        # The second time all heads are known that ever will be.
+        for _ in range(2):
+            got = await talk(knowing, chunks)
+            assert got == wanted, f"sent {chunks!r:.4000}\nanswers {got!r}\naiohttp {wanted!r}"
         count += 1
     assert knowing.straight, "no request was answered straight away"
     assert not alone.straight, "aiohttp was not asked"
@@ -128,7 +125,7 @@ class Digests:
 
 def conversation(rng: random.Random) -> list[tuple[bytes, int]]:
     """What is sent on one connection, in pieces, each with the turns of the loop until the next."""
-    usual = _request(rng, rng.choice(_BODIES), bent=False)
+    usual = _request(rng, rng.choice(_BODIES), bent=rng.random() < 0.3)
     messages = []
     for _ in range(rng.randrange(1, 8)):
         roll = rng.random()
@@ -139,8 +136,10 @@ def conversation(rng: random.Random) -> list[tuple[bytes, int]]:
     chunks: list[tuple[bytes, int]] = []
     held = b""
     for message in messages:
-        held += message
-        if rng.random() < 0.2:
+        roll = rng.random()
+        # Some end too soon, some come in with the one after.
+        held += message[: rng.randrange(len(message))] if roll < 0.1 else message
+        if 0.1 < roll < 0.3:
             continue
         chunks += _cut(rng, held)
         held = b""
@@ -154,14 +153,21 @@ def _cut(rng: random.Random, data: bytes) -> list[tuple[bytes, int]]:
 
 
 def _request(rng: random.Random, body: bytes, *, bent: bool) -> bytes:
+    """A request for ``/quick``; a bent one is unusual in one or two places."""
     number = str(len(body)).encode()
-    if bent:
-        number = rng.choice((number, b"0" + number, b"+" + number, b"1" * 30, b"", b"5 ", b"3"))
-    lines = [rng.choice(_TYPES), rng.choice(_NAMES) + number, *rng.sample(_OTHERS, 2)]
-    if not bent:
-        lines[:2] = [_TYPES[0], _NAMES[0] + number]
-        return b"\r\n".join([b"POST /quick HTTP/1.1", b"Host: a", *lines, b"", body])
-    for _ in range(rng.randrange(3)):
-        lines.insert(rng.randrange(len(lines) + 1), rng.choice(_ODD))
-    start = b" ".join((rng.choice(_METHODS), rng.choice(_TARGETS), rng.choice(_VERSIONS)))
-    return b"\r\n".join([start, *([b"Host: a"] if rng.random() < 0.9 else []), *lines, b"", body])
+    start = [b"POST", b"/quick", b"HTTP/1.1"]
+    lines = [b"Host: a", b"Content-Type: application/json", b"Content-Length: " + number, *rng.sample(_OTHERS, 2)]
+    for _ in range(rng.randrange(1, 3) if bent else 0):
+        match rng.randrange(6):
+            case 0:
+                start = [rng.choice(_METHODS), rng.choice(_TARGETS), rng.choice(_VERSIONS)]
+            case 1:
+                wrong = rng.choice((b"0" + number, b"+" + number, b"1" * 30, b"", b"5 ", b"3", number + b"0"))
+                lines = [line.replace(b": " + number, b": " + wrong) for line in lines]
+            case 2:
+                lines = [line.replace(b"Content-Length: ", rng.choice(_NAMES)) for line in lines]
+            case 3:
+                lines.remove(rng.choice(lines))
+            case _:
+                lines.insert(rng.randrange(len(lines) + 1), rng.choice(_ODD))
+    return b"\r\n".join([b" ".join(start), *lines, b"", body])
