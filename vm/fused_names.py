@@ -28,8 +28,9 @@ Where imports matter, the number of the rule whose module has them goes with it.
 _KEPT: Final = 1024
 _LONGEST: Final = 200
 """How many texts, and of what length, are kept with what patterns said of them: about 300 KB at the most."""
-_MOST: Final = 64
-"""Texts of a list that is kept."""
+_LISTS: Final = 256
+_MOST: Final = 16
+"""How many lists are kept, and of how many texts, which together are no longer than one: about as much."""
 
 Look = Callable[[Any], int | None]
 TEXTS: Final = "texts"
@@ -83,7 +84,7 @@ def of_lists(group: Sequence[tuple[str, Any, Any, Any, int, int]]) -> tuple[Look
             charge_operands(sized, measured, operands, meter)
             failed |= where if (body(meter, *operands) if metered else body(*operands)) else where_not
         if _short(value):
-            if len(known) >= _KEPT:
+            if len(known) >= _LISTS:
                 known.clear()
             known[tuple(value)] = failed
         return failed
@@ -93,7 +94,9 @@ def of_lists(group: Sequence[tuple[str, Any, Any, Any, int, int]]) -> tuple[Look
 
 def _short(value: Value) -> bool:
     """Whether a value is a list of a few short texts. (No tuple of anything else equals one of texts.)"""
-    return type(value) is list and len(value) <= _MOST and all(type(x) is str and len(x) <= _LONGEST for x in value)
+    if type(value) is not list or len(value) > _MOST or any(type(x) is not str for x in value):
+        return False
+    return sum(map(len, value)) <= _LONGEST
 
 
 def _plain(imports: Sequence[Imports], name: str, at: int) -> Callable[[Meter, Value, Value], Value]:
@@ -110,7 +113,7 @@ def _plain(imports: Sequence[Imports], name: str, at: int) -> Callable[[Meter, V
             pass
         found = body(meter, value, root)
         if found is value and _short(value):
-            if len(known) >= _KEPT:
+            if len(known) >= _LISTS:
                 known.clear()
             known.add(tuple(value))
         return found
