@@ -429,6 +429,8 @@ class Flow:
     def ret(self, i: int, v: Values) -> tuple[int, None]:
         x = self.pop(v, self.fn.result, i)
         self.result_depth = max(self.result_depth, x[2])
+        if len(v) > self.nlocals:
+            self.drops[i] = len(v) - self.nlocals
         return i + 1, None
 
     def branch(self, i: int, v: Values) -> tuple[int, Values | None]:

@@ -203,23 +203,11 @@ class _Interpreter:
                     else:  # is_list, if
                         q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is list else q.other
                 elif op < 16:
-                    if op == 12:  # call
-                        frames.append((q.next, local, stack, loops, cell, root))
-                        frame = q.a
-                        n = frame.params
-                        if n:
-                            args = stack[-n:]
-                            del stack[-n:]
-                            local = args + frame.locals
-                        else:
-                            local = frame.locals.copy()
-                        stack = []
-                        loops = []
-                        cell = q.n
-                        q = frame.first or frame.lay_out()
-                        meter.left -= frame.cost
+                    if op == 12:  # the cost of a function in the place of its call
+                        meter.left -= q.n
                         if meter.left < 0:
                             raise OutOfFuel
+                        q = q.next
                     elif op == 13:  # path, const, equal, if
                         v = root
                         for k in q.keys:
@@ -487,7 +475,7 @@ class _Interpreter:
                     else:  # next, with values to drop
                         del stack[-q.n :]
                         q = q.then
-                else:
+                elif op < 80:
                     if op == 72:  # concat
                         args = stack[-q.n :] if q.n else []
                         if q.n:
@@ -503,11 +491,11 @@ class _Interpreter:
                             n = q.n
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
+                            cell = n
+                            q = frame.first or frame.lay_out()
                             local = frame.locals.copy()
                             stack = []
                             loops = []
-                            cell = n
-                            q = frame.first or frame.lay_out()
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
@@ -529,12 +517,12 @@ class _Interpreter:
                         n = q.n
                         frames.append((q.next, local, stack, loops, cell, root))
                         frame = q.a
+                        cell = n
+                        q = frame.first or frame.lay_out()
                         local = frame.locals.copy()
                         root = {**root, **v}
                         stack = []
                         loops = []
-                        cell = n
-                        q = frame.first or frame.lay_out()
                         meter.left -= frame.cost
                         if meter.left < 0:
                             raise OutOfFuel
@@ -544,5 +532,26 @@ class _Interpreter:
                     else:  # await
                         registers = q.next, local, stack, loops, cell, root, frames, cells
                         return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
+                else:
+                    if op == 80:  # call
+                        frames.append((q.next, local, stack, loops, cell, root))
+                        frame = q.a
+                        cell = q.n
+                        q = frame.first or frame.lay_out()
+                        n = frame.params
+                        if n:
+                            args = stack[-n:]
+                            del stack[-n:]
+                            local = args + frame.locals
+                        else:
+                            local = frame.locals.copy()
+                        stack = []
+                        loops = []
+                        meter.left -= frame.cost
+                        if meter.left < 0:
+                            raise OutOfFuel
+                    else:  # ret out of loops of a function in the place of its call
+                        del loops[-q.n :]
+                        q = q.next
         except OutOfFuel:
             return exhausted(fn.result, meter)

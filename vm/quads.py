@@ -19,7 +19,7 @@ Code: TypeAlias = list[Quad]
 NEXT_ELEMENT, NEXT_MAP, FIELD_MAP, IF_FIELD_LEAF = range(4)
 LOCAL, SET, PROJECT, RET_CONST = range(4, 8)
 IF_MAP, FIELD_MISSING, EACH_LIST, IF_LIST = range(8, 12)
-CALL, IF_PATH_TEXT, PATH_SET, IF = range(12, 16)
+FUEL, IF_PATH_TEXT, PATH_SET, IF = range(12, 16)
 IF_LOCAL_LEAF, FIELD_SET, IF_FALSE, HAS_AND = range(16, 20)
 IF_MISSING, IF_TRUE, CONST, JUMP = range(20, 24)
 TEE, IF_EMPTY, IF_NULL, IF_ERR = range(24, 28)
@@ -30,6 +30,7 @@ IF_ABSENT, RET, EACH, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT, APPEND_POP = ra
 POP, LEAF, EQUAL_TEXT, TWO, ONE_IMM, ZERO, PUT, PUT_KEY = range(56, 64)
 AS_LIST, TWO_METER, ONE_METER, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP = range(64, 72)
 CONCAT, CELL, ROOT_PATH, CHARGE, ZERO_METER, SCOPED, RESET, AWAIT = range(72, 80)
+CALL, LEAVE = range(80, 82)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
@@ -50,7 +51,7 @@ MAY_GO_TO: Final = frozenset({NEXT_ELEMENT, NEXT_INDEX, NEXT_PAIR})
 ENDS: Final = frozenset({RET, RET_CONST})
 _OF_SLOT: Final = frozenset({LOCAL, SET, TEE})
 _OF_KEY: Final = frozenset({GET, HAS, C_SELECT, PUT})
-_OF_NUMBER: Final = frozenset({CHARGE, CHARGE_IF, CHARGE_POP, RESET, BREAK, DROP_JUMP, CONCAT})
+_OF_NUMBER: Final = frozenset({FUEL, LEAVE, CHARGE, CHARGE_IF, CHARGE_POP, RESET, BREAK, DROP_JUMP, CONCAT})
 
 
 class Step:
@@ -151,11 +152,12 @@ def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:
 
 class Frame:
     """What a call of a function needs. ``first`` is None until :meth:`lay_out` has been called: of many policies, few
-    are run in a short life. ``code`` makes what the steps are made of."""
+    are run in a short life. ``code`` makes what the steps are made of, and says how many locals that takes beside its
+    own."""
 
     __slots__ = ("_code", "cost", "first", "locals", "may_suspend", "params", "result", "scope")
 
-    def __init__(self, fn: VerifiedFunction, code: Callable[[], Code]) -> None:
+    def __init__(self, fn: VerifiedFunction, code: Callable[[], tuple[Code, int]]) -> None:
         self._code = code
         self.first: Step | None = None
         self.cost: int = fn.cost
@@ -167,5 +169,7 @@ class Frame:
 
     def lay_out(self) -> Step:
         """Makes the steps of the function, and answers the first of them."""
-        self.first = found = link(self._code())
+        code, more = self._code()
+        self.locals = self.locals + [None] * more
+        self.first = found = link(code)
         return found
