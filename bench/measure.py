@@ -115,18 +115,49 @@ class ProcessFigures:
     code: int
 
 
-def commands(args: Sequence[str], rounds: int = 3) -> list[ProcessFigures]:
-    """Runs a command ``rounds`` times after one warm-up."""
-    return [_run_once(args) for _ in range(rounds + 1)][1:]
+def commands(
+    module: str, args: Sequence[str], rounds: int = 3, more: Mapping[str, str] | None = None
+) -> list[ProcessFigures]:
+    """Runs a module as a command ``rounds`` times after one warm-up, ``more`` added to the environment."""
+    return [_run_once(module, args, {**as_installed(), **(more or {})}) for _ in range(rounds + 1)][1:]
 
 
-def _run_once(args: Sequence[str]) -> ProcessFigures:
-    start = time.perf_counter()
-    process = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    wall = time.perf_counter() - start
-    return ProcessFigures(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode)
+def as_installed() -> dict[str, str]:
+    """The environment of a process as of one whose package was installed: with the bytecode of its modules, which the
+    environment of a checkout may keep Python from writing."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+_TOLD: Final = """
+import atexit, os, runpy, sys
+def tell(to=int(sys.argv[1])):
+    with open("/proc/self/status") as status:
+        os.write(to, next(line for line in status if line.startswith("VmHWM")).split()[1].encode())
+atexit.register(tell)
+sys.argv[:2] = []
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+"""Runs a module that tells its peak memory. What the system says of a process that has ended counts the memory of the
+one that started it, which was large."""
+
+
+def _run_once(module: str, args: Sequence[str], environment: Mapping[str, str]) -> ProcessFigures:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as told:
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            [python(), "-c", _TOLD, str(writer), module, *args],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(writer,),
+            env=environment,
+        )
+        os.close(writer)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        memory = int(told.read() or 0) / 1024
+    return ProcessFigures(wall, usage.ru_utime + usage.ru_stime, memory, process.returncode)
 
 
 def pinned(*cores: int) -> list[str]:

@@ -64,15 +64,19 @@ def _settle(pid: int) -> None:
 
 
 def _apply(folder: Path, scratch: Path) -> Iterator[Figure]:
+    """Command lines one after the other, and such as compile all anew: with nothing kept, and with parsers' tables."""
     policies = scratch / "ten.yaml"
     many = scratch / "pods.yaml"
     many.write_text("\n---\n".join(json.dumps(pod) for pod in pods(folder, PODS)), encoding="utf-8")
-    for name, resources, seconds, memory in (
-        ("10 policies, 1 Pod", folder / "pod-pass.json", 0.25, 60.0),
-        (f"10 policies, {PODS:,} Pods", many, 2.0, None),
+    one = folder / "pod-pass.json"
+    kept = {"XDG_CACHE_HOME": str(scratch / "kept"), "THESMOS_NO_CACHE": ""}
+    for name, resources, more, seconds, memory in (
+        ("10 policies, 1 Pod", one, kept, 0.25, 60.0),
+        ("10 policies, 1 Pod, compiled anew", one, {**kept, "THESMOS_NO_CACHE": "1"}, None, 60.0),
+        ("10 policies, 1 Pod, no cache folder", one, {"XDG_CACHE_HOME": "/dev/null"}, None, 60.0),
+        (f"10 policies, {PODS:,} Pods", many, kept, 2.0, None),
     ):
-        command = [measure.python(), "-m", "runtime.cli.main", "apply", str(policies), "-r", str(resources)]
-        runs = measure.commands(command)
+        runs = measure.commands("runtime.cli.main", ["apply", str(policies), "-r", str(resources)], more=more)
         if any(run.code for run in runs):
             raise SystemExit(f"apply of {name} ends with code {runs[0].code}")
         yield figure(f"process/apply {name}/wall", "s", [r.wall for r in runs], target=seconds)

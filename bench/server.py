@@ -63,7 +63,9 @@ def started(arguments: Sequence[str], health: str, *cores: int) -> Iterator[Serv
     port = free_port()
     command = [*measure.pinned(*cores), measure.python(), *arguments, "--port", str(port)]
     start = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=measure.as_installed()
+    ) as process:
         try:
             _wait_ready(process, f"https://127.0.0.1:{port}{health}")
             yield Server(process, port, time.perf_counter() - start, measure.cpu_seconds(process.pid))
