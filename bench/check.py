@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return code
     now, where = figures.read(path)
     if args.store:
-        figures.write(STORED, now)
+        figures.keep(STORED, [f for f in now if f.comparable], where)
         return 0
     if not args.against.exists():
         print(f"nothing to compare with: {args.against.name} is not there, make it with --store", file=sys.stderr)

@@ -123,9 +123,14 @@ def write(path: Path, figures: Iterable[Figure]) -> None:
     """Keeps the figures as JSON and, beside it, as a table in Markdown."""
     found, where = list(figures), machine()
     path.parent.mkdir(parents=True, exist_ok=True)
-    document = {"format": FORMAT, "machine": where, "figures": [asdict(f) for f in found]}
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    keep(path, found, where)
     path.with_suffix(".md").write_text(markdown(found, where), encoding="utf-8")
+
+
+def keep(path: Path, figures: Iterable[Figure], where: dict[str, Any]) -> None:
+    """Keeps figures that were measured on some machine as JSON alone."""
+    document = {"format": FORMAT, "machine": where, "figures": [asdict(f) for f in figures]}
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read(path: Path) -> tuple[list[Figure], dict[str, Any]]:
