@@ -208,8 +208,10 @@ def merged(
         known = before.get(key)
         if known is not None and timeless(known) == timeless(result):
             now[key] = known
-    found = [*(r for r in old if not _is_ours(r)), *now.values()]
-    return sorted(found, key=key_of_result)
+    foreign = [r for r in old if not _is_ours(r)]
+    if not foreign:
+        return [now[key] for key in sorted(now)]
+    return sorted([*foreign, *now.values()], key=key_of_result)
 
 
 def owner_of(rules: Rules, key: ResultKey) -> Owner | None:
