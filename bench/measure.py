@@ -200,6 +200,12 @@ def resident_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+def peak_mb() -> float:
+    """Peak resident memory of this process, without what the system counts of the one that started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+
+
 def python() -> str:
     return sys.executable
 

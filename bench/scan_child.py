@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource as usage
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +17,7 @@ from typing import Any
 import orjson
 import yaml
 
+from bench import measure
 from runtime.controllers.reports import POLICY_REPORT
 from runtime.k8s.client import Object, Resource
 from runtime.k8s.discovery import Discovery, Entry
@@ -96,7 +96,7 @@ def main() -> int:
     api = Api(objects.read_bytes().splitlines(), count)
     documents = list(yaml.safe_load_all(policies.read_text(encoding="utf-8")))
     spent = asyncio.run(scan(documents, api, count))
-    memory = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss / 1024
+    memory = measure.peak_mb()
     json.dump({"cpu": spent, "memory": memory}, sys.stdout)
     return 0
 

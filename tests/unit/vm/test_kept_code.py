@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -15,9 +16,13 @@ import pytest
 
 from fuzz.gen import bytecode
 from fuzz.gen.rules import case
-from fuzz.pairs import compiled
 from grammar import private
+from runtime.background import later
+from runtime.bundles import load_files
 from runtime.controllers.compilation import compile_text
+from runtime.engine import Engine
+from runtime.request import Request
+from tests.cases.engines import compiled
 from vm import kept_code
 from vm.asm import assemble
 from vm.bundle import encode_module, read_bundle
@@ -223,7 +228,7 @@ def test_what_is_no_file(file: Path) -> None:
 def test_another_interpreter_or_version(file: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     match what:
         case "interpreter":
-            monkeypatch.setattr(kept_code.sys, "version", "3.11.99 (another build)")
+            monkeypatch.setattr(sys, "version", "3.11.99 (another build)")
         case "magic":
             monkeypatch.setattr(kept_code, "MAGIC_NUMBER", b"\x01\x02\r\n")
         case "version":
@@ -327,3 +332,35 @@ def test_old_files_go(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 12
     private.prune(tmp_path, 11)
     assert sorted(int(f.name) for f in tmp_path.iterdir()) == [6, 7, 8, 9, 10, 11]
+
+
+def test_a_server_leaves_code_beside_its_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(private.SWITCH)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    near = tmp_path / "near"
+    near.mkdir(mode=0o700)
+    bundle = compile_text(EXPRESSIONS, "names.yaml").bundle
+    assert bundle is not None
+    (near / "names.thb").write_bytes(bundle)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "n"}}
+    said = []
+    for _ in range(2):
+        policies = load_files([near / "names.thb"], at_once=True, keep=True)
+        for _ in range(3):
+            request = Request.from_resource(pod, "CREATE", namespace_labels={})
+            said.append([(r.rule, r.status) for r in Engine(policies).evaluate(request, "validate").results])
+            _wait()
+    assert all(one == said[0] for one in said)
+    (file,) = (near / kept_code.BESIDE).iterdir()
+    kept = KeptCode(bytes.fromhex(file.name.partition(".")[0]), [file.parent], at_once)
+    assert {name[0] for name in kept._found} == {"f"}
+    assert any(name.startswith("fused.") for name in kept._found)
+    assert load_files([near / "names.thb"], at_once=True).policies
+
+
+def _wait() -> None:
+    """Until all that was left for later is done, and what that left."""
+    for _ in range(3):
+        done = threading.Event()
+        later(done.set)
+        assert done.wait(60)
