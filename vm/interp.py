@@ -293,247 +293,43 @@ class _Interpreter:
                         v = stack.pop()
                         stack.append(q.key in v if type(v) is dict else c_has(v, q.key))
                         q = q.next
-                elif op < 40:
-                    if op == 32:  # end of each_index
-                        v = following(loops[-1], done)
-                        if v is done:
-                            loops.pop()
-                            q = q.next
-                        else:
-                            local[q.to], local[q.slot] = v
+                elif op < 36:
+                    if op == 32:  # the same and local, local, append, pop, as long as the list is
+                        args = local[q.a]
+                        for v in loops[-1]:
+                            local[q.slot] = v
                             meter.left -= q.n
-                            q = q.then
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 33:  # c_charge, if
-                        meter.cost += q.n
-                        q = q.then if meter.cost > meter.cost_limit else q.other
-                    elif op == 34:  # invoke of one operand, with the meter
-                        stack.append(q.a(meter, stack.pop()))
-                        q = q.next
-                    elif op == 35:  # invoke of two operands, with the meter
-                        v = stack.pop()
-                        stack.append(q.a(meter, stack.pop(), v))
-                        q = q.next
-                    elif op == 36:  # is_text, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is str else q.other
-                    elif op == 37:  # local_get, get …, set
-                        v = local[q.slot]
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        local[q.to] = v
-                        q = q.next
-                    elif op == 38:  # path
-                        v = root
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        stack.append(v)
-                        q = q.next
-                    else:  # get
-                        v = stack.pop()
-                        stack.append(v.get(q.key, missing) if type(v) is dict else missing)
-                        q = q.next
-                elif op < 48:
-                    if op == 40:  # absent_null
-                        if stack[-1] is missing:
-                            stack[-1] = None
-                        q = q.next
-                    elif op == 41:  # append
-                        v = stack.pop()
-                        stack[-1].append(v)
-                        q = q.next
-                    elif op == 42:  # j_truthy, if
-                        q = q.then if q.a(stack.pop()) else q.other
-                    elif op == 43:  # local, c_select
-                        v = local[q.slot]
-                        k = q.key
-                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
-                        q = q.next
-                    elif op == 44:  # c_select
-                        v = stack.pop()
-                        k = q.key
-                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
-                        q = q.next
-                    elif op == 45:  # c_charge, pop
-                        meter.cost += q.n
-                        q = q.next
-                    elif op == 46:  # one operand, no immediate
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    else:  # p_leaf or p_scalar, if
-                        q = q.then if q.a(stack.pop()) else q.other
-                elif op < 56:
-                    if op == 48:  # is_absent, if
-                        v = local[q.slot] if q.slot >= 0 else stack.pop()
-                        q = q.then if v is None or v is missing else q.other
-                    elif op == 49:  # ret
-                        v = stack.pop()
-                        if not frames:
-                            return v
-                        if cell >= 0:
-                            cells[cell] = v
-                        elif cell == SETTLED:
-                            v = settle(v, meter)
-                        q, local, stack, loops, cell, root = frames.pop()
-                        stack.append(v)
-                    elif op == 50:  # each
-                        loops.append(iter(stack.pop()))
-                        q = q.then
-                    elif op == 51:  # invoke
-                        body, n, lengths, measured, metered = q.a
-                        args = stack[-n:] if n else []
-                        if n:
-                            del stack[-n:]
-                        if lengths or measured:
-                            charge_operands(lengths, measured, args, meter)
-                        stack.append(body(meter, *args) if metered else body(*args))
-                        q = q.next
-                    elif op == 52:  # invoke of one operand, without the meter
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    elif op == 53:  # invoke of two operands, without the meter
-                        v = stack.pop()
-                        stack.append(q.a(stack.pop(), v))
-                        q = q.next
-                    elif op == 54:  # const, equal, if
-                        q = q.then if stack.pop() == q.a else q.other
-                    else:  # append, pop
-                        v = stack.pop()
-                        stack.pop().append(v)
-                        q = q.next
-                elif op < 64:
-                    if op == 56:  # pop
-                        stack.pop()
-                        q = q.next
-                    elif op == 57:  # p_leaf, p_scalar
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    elif op == 58:  # const, equal
-                        stack.append(stack.pop() == q.a)
-                        q = q.next
-                    elif op == 59:  # two operands, no immediate
-                        v = stack.pop()
-                        stack.append(q.a(stack.pop(), v))
-                        q = q.next
-                    elif op == 60:  # one operand and an immediate
-                        stack.append(q.a(stack.pop(), q.b))
-                        q = q.next
-                    elif op == 61:  # no operand
-                        stack.append(q.a())
-                        q = q.next
-                    elif op == 62:  # put
-                        v = stack.pop()
-                        stack[-1][q.key] = v
-                        q = q.next
-                    else:  # put_key
-                        v = stack.pop()
-                        key = stack.pop()
-                        stack[-1][key] = v
-                        q = q.next
-                elif op < 72:
-                    if op == 64:  # as_list
-                        if type(stack[-1]) is not list:
-                            stack[-1] = []
-                        q = q.next
-                    elif op == 65:  # two operands and the meter
-                        v = stack.pop()
-                        stack.append(q.a(stack.pop(), v, meter))
-                        q = q.next
-                    elif op == 66:  # one operand and the meter
-                        stack.append(q.a(stack.pop(), meter))
-                        q = q.next
-                    elif op == 67:  # each_index
-                        loops.append(enumerate(stack.pop()))
-                        q = q.then
-                    elif op == 68:  # end of each_pair
-                        v = following(loops[-1], done)
-                        if v is done:
-                            loops.pop()
-                            q = q.next
-                        else:
-                            local[q.slot], local[q.to] = v
-                            meter.left -= q.n
-                            q = q.then
-                            if meter.left < 0:
-                                raise OutOfFuel
-                    elif op == 69:  # each_pair
-                        loops.append(iter(pairs(stack.pop(), meter)))
-                        q = q.then
-                    elif op == 70:  # break
+                            for k in q.keys:
+                                if type(v) is not dict:
+                                    v = None
+                                    break
+                                fields = v
+                                v = fields.get(k)
+                            local[q.to] = v
+                            if v is not None:
+                                args.append(v)
                         loops.pop()
-                        if q.n:
-                            del stack[-q.n :]
-                        q = q.then
-                    else:  # next, with values to drop
-                        del stack[-q.n :]
-                        q = q.then
-                elif op < 80:
-                    if op == 72:  # concat
-                        args = stack[-q.n :] if q.n else []
-                        if q.n:
-                            del stack[-q.n :]
-                        stack.append(concat(*args, meter))
                         q = q.next
-                    elif op == 73:  # cell
-                        v = cells.get(q.n, _UNSET)
-                        if v is not _UNSET:
-                            stack.append(v)
-                            q = q.next
-                        else:
-                            n = q.n
-                            frames.append((q.next, local, stack, loops, cell, root))
-                            frame = q.a
-                            cell = n
-                            q = frame.first or frame.lay_out()
-                            local = frame.locals.copy()
-                            stack = []
-                            loops = []
-                            meter.left -= frame.cost
+                    elif op == 33:  # end of each, local_get, p_leaf or p_scalar, if
+                        for v in loops[-1]:
+                            local[q.slot] = v
+                            meter.left -= q.n
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 74:  # c_path, j_path, j_root
-                        stack.append(q.a(root, q.keys))
-                        q = q.next
-                    elif op == 75:  # c_charge
-                        meter.cost += q.n
-                        stack.append(meter.cost > meter.cost_limit)
-                        q = q.next
-                    elif op == 76:  # no operand, with the meter
-                        stack.append(q.a(meter))
-                        q = q.next
-                    elif op == 77:  # scoped, o_scoped
-                        v = stack.pop()
-                        if q.b:
-                            measure(v, meter)
-                        meter.charge((len(root) + len(v)) >> CHUNK)
-                        n = q.n
-                        frames.append((q.next, local, stack, loops, cell, root))
-                        frame = q.a
-                        cell = n
-                        q = frame.first or frame.lay_out()
-                        local = frame.locals.copy()
-                        root = {**root, **v}
-                        stack = []
-                        loops = []
-                        meter.left -= frame.cost
-                        if meter.left < 0:
-                            raise OutOfFuel
-                    elif op == 78:  # reset
-                        stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
-                        q = q.next
-                    else:  # await
-                        registers = q.next, local, stack, loops, cell, root, frames, cells
-                        return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
-                else:
-                    if op == 80:  # call
+                            if type(v) is dict:
+                                fields = v
+                                v = fields.get(q.key, missing)
+                            else:
+                                v = missing
+                            if not q.a(v):
+                                q = q.other
+                                break
+                        else:
+                            loops.pop()
+                            q = q.next
+                    elif op == 34:  # call
                         frames.append((q.next, local, stack, loops, cell, root))
                         frame = q.a
                         cell = q.n
@@ -553,5 +349,244 @@ class _Interpreter:
                     else:  # ret out of loops of a function in the place of its call
                         del loops[-q.n :]
                         q = q.next
+                elif op < 44:
+                    if op == 36:  # end of each_index
+                        v = following(loops[-1], done)
+                        if v is done:
+                            loops.pop()
+                            q = q.next
+                        else:
+                            local[q.to], local[q.slot] = v
+                            meter.left -= q.n
+                            q = q.then
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 37:  # c_charge, if
+                        meter.cost += q.n
+                        q = q.then if meter.cost > meter.cost_limit else q.other
+                    elif op == 38:  # invoke of one operand, with the meter
+                        stack.append(q.a(meter, stack.pop()))
+                        q = q.next
+                    elif op == 39:  # invoke of two operands, with the meter
+                        v = stack.pop()
+                        stack.append(q.a(meter, stack.pop(), v))
+                        q = q.next
+                    elif op == 40:  # is_text, if
+                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is str else q.other
+                    elif op == 41:  # local_get, get …, set
+                        v = local[q.slot]
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        local[q.to] = v
+                        q = q.next
+                    elif op == 42:  # path
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        stack.append(v)
+                        q = q.next
+                    else:  # get
+                        v = stack.pop()
+                        stack.append(v.get(q.key, missing) if type(v) is dict else missing)
+                        q = q.next
+                elif op < 52:
+                    if op == 44:  # absent_null
+                        if stack[-1] is missing:
+                            stack[-1] = None
+                        q = q.next
+                    elif op == 45:  # append
+                        v = stack.pop()
+                        stack[-1].append(v)
+                        q = q.next
+                    elif op == 46:  # j_truthy, if
+                        q = q.then if q.a(stack.pop()) else q.other
+                    elif op == 47:  # local, c_select
+                        v = local[q.slot]
+                        k = q.key
+                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                        q = q.next
+                    elif op == 48:  # c_select
+                        v = stack.pop()
+                        k = q.key
+                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                        q = q.next
+                    elif op == 49:  # c_charge, pop
+                        meter.cost += q.n
+                        q = q.next
+                    elif op == 50:  # one operand, no immediate
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    else:  # p_leaf or p_scalar, if
+                        q = q.then if q.a(stack.pop()) else q.other
+                elif op < 60:
+                    if op == 52:  # is_absent, if
+                        v = local[q.slot] if q.slot >= 0 else stack.pop()
+                        q = q.then if v is None or v is missing else q.other
+                    elif op == 53:  # ret
+                        v = stack.pop()
+                        if not frames:
+                            return v
+                        if cell >= 0:
+                            cells[cell] = v
+                        elif cell == SETTLED:
+                            v = settle(v, meter)
+                        q, local, stack, loops, cell, root = frames.pop()
+                        stack.append(v)
+                    elif op == 54:  # each
+                        loops.append(iter(stack.pop()))
+                        q = q.then
+                    elif op == 55:  # invoke
+                        body, n, lengths, measured, metered = q.a
+                        args = stack[-n:] if n else []
+                        if n:
+                            del stack[-n:]
+                        if lengths or measured:
+                            charge_operands(lengths, measured, args, meter)
+                        stack.append(body(meter, *args) if metered else body(*args))
+                        q = q.next
+                    elif op == 56:  # invoke of one operand, without the meter
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 57:  # invoke of two operands, without the meter
+                        v = stack.pop()
+                        stack.append(q.a(stack.pop(), v))
+                        q = q.next
+                    elif op == 58:  # const, equal, if
+                        q = q.then if stack.pop() == q.a else q.other
+                    else:  # append, pop
+                        v = stack.pop()
+                        stack.pop().append(v)
+                        q = q.next
+                elif op < 68:
+                    if op == 60:  # pop
+                        stack.pop()
+                        q = q.next
+                    elif op == 61:  # p_leaf, p_scalar
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 62:  # const, equal
+                        stack.append(stack.pop() == q.a)
+                        q = q.next
+                    elif op == 63:  # two operands, no immediate
+                        v = stack.pop()
+                        stack.append(q.a(stack.pop(), v))
+                        q = q.next
+                    elif op == 64:  # one operand and an immediate
+                        stack.append(q.a(stack.pop(), q.b))
+                        q = q.next
+                    elif op == 65:  # no operand
+                        stack.append(q.a())
+                        q = q.next
+                    elif op == 66:  # put
+                        v = stack.pop()
+                        stack[-1][q.key] = v
+                        q = q.next
+                    else:  # put_key
+                        v = stack.pop()
+                        key = stack.pop()
+                        stack[-1][key] = v
+                        q = q.next
+                elif op < 76:
+                    if op == 68:  # as_list
+                        if type(stack[-1]) is not list:
+                            stack[-1] = []
+                        q = q.next
+                    elif op == 69:  # two operands and the meter
+                        v = stack.pop()
+                        stack.append(q.a(stack.pop(), v, meter))
+                        q = q.next
+                    elif op == 70:  # one operand and the meter
+                        stack.append(q.a(stack.pop(), meter))
+                        q = q.next
+                    elif op == 71:  # each_index
+                        loops.append(enumerate(stack.pop()))
+                        q = q.then
+                    elif op == 72:  # end of each_pair
+                        v = following(loops[-1], done)
+                        if v is done:
+                            loops.pop()
+                            q = q.next
+                        else:
+                            local[q.slot], local[q.to] = v
+                            meter.left -= q.n
+                            q = q.then
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 73:  # each_pair
+                        loops.append(iter(pairs(stack.pop(), meter)))
+                        q = q.then
+                    elif op == 74:  # break
+                        loops.pop()
+                        if q.n:
+                            del stack[-q.n :]
+                        q = q.then
+                    else:  # next, with values to drop
+                        del stack[-q.n :]
+                        q = q.then
+                else:
+                    if op == 76:  # concat
+                        args = stack[-q.n :] if q.n else []
+                        if q.n:
+                            del stack[-q.n :]
+                        stack.append(concat(*args, meter))
+                        q = q.next
+                    elif op == 77:  # cell
+                        v = cells.get(q.n, _UNSET)
+                        if v is not _UNSET:
+                            stack.append(v)
+                            q = q.next
+                        else:
+                            n = q.n
+                            frames.append((q.next, local, stack, loops, cell, root))
+                            frame = q.a
+                            cell = n
+                            q = frame.first or frame.lay_out()
+                            local = frame.locals.copy()
+                            stack = []
+                            loops = []
+                            meter.left -= frame.cost
+                            if meter.left < 0:
+                                raise OutOfFuel
+                    elif op == 78:  # c_path, j_path, j_root
+                        stack.append(q.a(root, q.keys))
+                        q = q.next
+                    elif op == 79:  # c_charge
+                        meter.cost += q.n
+                        stack.append(meter.cost > meter.cost_limit)
+                        q = q.next
+                    elif op == 80:  # no operand, with the meter
+                        stack.append(q.a(meter))
+                        q = q.next
+                    elif op == 81:  # scoped, o_scoped
+                        v = stack.pop()
+                        if q.b:
+                            measure(v, meter)
+                        meter.charge((len(root) + len(v)) >> CHUNK)
+                        n = q.n
+                        frames.append((q.next, local, stack, loops, cell, root))
+                        frame = q.a
+                        cell = n
+                        q = frame.first or frame.lay_out()
+                        local = frame.locals.copy()
+                        root = {**root, **v}
+                        stack = []
+                        loops = []
+                        meter.left -= frame.cost
+                        if meter.left < 0:
+                            raise OutOfFuel
+                    elif op == 82:  # reset
+                        stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
+                        q = q.next
+                    else:  # await
+                        registers = q.next, local, stack, loops, cell, root, frames, cells
+                        return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
         except OutOfFuel:
             return exhausted(fn.result, meter)

@@ -24,13 +24,13 @@ IF_LOCAL_LEAF, FIELD_SET, IF_FALSE, HAS_AND = range(16, 20)
 IF_MISSING, IF_TRUE, CONST, JUMP = range(20, 24)
 TEE, IF_EMPTY, IF_NULL, IF_ERR = range(24, 28)
 APPEND_LOCALS, LOCAL_GET, MOVE, HAS = range(28, 32)
-NEXT_INDEX, CHARGE_IF, INVOKE_METER, INVOKE_2_METER, IF_TEXT, WALK_SET, PATH, GET = range(32, 40)
-ABSENT_NULL, APPEND, IF_TEST, LOCAL_SELECT, C_SELECT, CHARGE_POP, ONE, IF_LEAF = range(40, 48)
-IF_ABSENT, RET, EACH, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT, APPEND_POP = range(48, 56)
-POP, LEAF, EQUAL_TEXT, TWO, ONE_IMM, ZERO, PUT, PUT_KEY = range(56, 64)
-AS_LIST, TWO_METER, ONE_METER, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP = range(64, 72)
-CONCAT, CELL, ROOT_PATH, CHARGE, ZERO_METER, SCOPED, RESET, AWAIT = range(72, 80)
-CALL, LEAVE = range(80, 82)
+COLLECT, EVERY, CALL, LEAVE = range(32, 36)
+NEXT_INDEX, CHARGE_IF, INVOKE_METER, INVOKE_2_METER, IF_TEXT, WALK_SET, PATH, GET = range(36, 44)
+ABSENT_NULL, APPEND, IF_TEST, LOCAL_SELECT, C_SELECT, CHARGE_POP, ONE, IF_LEAF = range(44, 52)
+IF_ABSENT, RET, EACH, INVOKE, INVOKE_1, INVOKE_2, IF_EQUAL_TEXT, APPEND_POP = range(52, 60)
+POP, LEAF, EQUAL_TEXT, TWO, ONE_IMM, ZERO, PUT, PUT_KEY = range(60, 68)
+AS_LIST, TWO_METER, ONE_METER, EACH_INDEX, NEXT_PAIR, EACH_PAIR, BREAK, DROP_JUMP = range(68, 76)
+CONCAT, CELL, ROOT_PATH, CHARGE, ZERO_METER, SCOPED, RESET, AWAIT = range(76, 84)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
@@ -93,11 +93,21 @@ def link(code: Code) -> Step:
 
 
 def _hurry(step: Step) -> None:
-    """Goes past a step that asks whether there is a map where this one has just put a value."""
+    """Goes past a step that asks whether there is a map where this one has just put a value, and does at once what goes
+    round a loop of few steps."""
+    then = step.then
     if step.op == FIELD_MISSING and step.other.op == IF_MAP and step.other.slot == step.to:
         step.op, step.next, step.other = FIELD_MAP, step.other.other, step.other.then
-    elif step.op == NEXT_ELEMENT and step.then.op == IF_MAP and step.then.slot == step.slot:
-        step.op, step.other, step.then = NEXT_MAP, step.then.other, step.then.then
+    elif step.op != NEXT_ELEMENT or then.slot != step.slot:
+        return
+    elif then.op == IF_MAP:
+        step.op, step.other, step.then = NEXT_MAP, then.other, then.then
+    elif then.op == IF_FIELD_LEAF and then.then is step:
+        step.op, step.a, step.key, step.other = EVERY, then.a, then.key, then.other
+    elif then.op == PROJECT and then.then is step and then.other.op == APPEND_LOCALS and then.other.next is step:
+        append = then.other
+        if append.to == then.to and append.slot not in (step.slot, then.to):
+            step.op, step.keys, step.to, step.a = COLLECT, then.keys, then.to, append.slot
 
 
 def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:

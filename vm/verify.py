@@ -51,8 +51,8 @@ class VerifiedFunction:
     """A function whose code is proved: its bytes, its fuel by segment, and what the tiers need to know beside them.
 
     ``cost`` is charged on entry, ``loops[i]`` for each iteration of the loop at instruction ``i``; ``drops[i]`` are
-    the values a ``break``, ``next`` or ``ret`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the program
-    built itself."""
+    the values a ``break``, ``next`` or ``ret`` leaves behind; ``measured[i]`` are the operands of an intrinsic that the
+    program built itself."""
 
     __slots__ = (
         "code",

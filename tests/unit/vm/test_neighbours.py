@@ -30,6 +30,8 @@ FIELDS = [
     {"x": {"a": {"b": {"c": True}}}},
     {"x": [{"a": {"b": 1}}, {"a": 1}, 2, {}]},
     {"x": [{"a": {"b": {}}}]},
+    {"x": [{"a": 1}, {"a": "1"}, {"a": [1]}]},
+    {"x": [{"a": 1}, {"a": 2}, {"a": 1}]},
     {"x": ""},
 ]
 
@@ -95,6 +97,20 @@ each 0
   end
 end
 local 3
+ret"""
+
+EVERY = """path x
+as_list
+each 0
+  local_get 0 "a"
+  p_leaf ["1", [[["=", "1"]]]]
+  not
+  if 0
+    local 0
+    ret
+  end
+end
+true
 ret"""
 
 HAS = """path x
@@ -196,13 +212,14 @@ def plain(m: VerifiedModule) -> Any:
     [
         (FIELD, "VV", ["FIELD_MAP", "PATH_SET"]),
         (ELEMENTS, "VVV", ["NEXT_MAP", "WALK_SET"]),
-        (PROJECTION, "VVVL", ["PROJECT", "APPEND_LOCALS", "EACH_LIST"]),
+        (PROJECTION, "VVVL", ["COLLECT", "EACH_LIST"]),
+        (EVERY, "V", ["EVERY", "RET_CONST"]),
         (HAS, "VVV", ["HAS_AND", "IF_FALSE", "HAS"]),
         (FAILED, "V", ["IF_ERR"]),
         (EMPTY, "VS", ["IF_EMPTY", "INVOKE"]),
         (KIND, "", ["IF_PATH_TEXT"]),
     ],
-    ids=["field", "elements", "projection", "has", "failed", "empty", "kind"],
+    ids=["field", "elements", "projection", "every", "has", "failed", "empty", "kind"],
 )
 def test_shorter_code_is_the_same_code(body: str, local: str, made: list[str]) -> None:
     m = verified(body, local)
@@ -241,3 +258,63 @@ ret"""
     m = verified(body, "VV")
     for root in FIELDS:
         assert interpret(m).run(0, root, Meter()) == plain(m).run(0, root, Meter()), root
+
+
+CALLED = """
+function f () locals "VV" -> V
+  path x
+  set 0
+  const "below"
+  call g
+  if 1
+    call g
+  else
+    local 0
+  end
+  set 1
+  pop
+  local 1
+  ret
+function g () locals "VV" -> B
+  path x
+  as_list
+  each 0
+    local_get 0 "a"
+    tee 1
+    is_map
+    if 0
+      %s
+      true
+      ret
+    end
+    local 1
+    as_list
+    each 1
+      local 1
+      is_null
+      not
+      if 0
+        false
+        ret
+      end
+    end
+  end
+  path x
+  is_map
+  ret
+"""
+
+
+@pytest.mark.parametrize("left", ["nop", "const 5"], ids=["nothing left", "a value left on the stack"])
+def test_a_function_in_the_place_of_its_call_is_the_call(left: str) -> None:
+    m = verify(UnverifiedModule(assemble(CALLED % left)), bytecode.lent())
+    frames = frames_of(m)
+    assert (quads.CALL in numbers(frames[0].lay_out())) == (left != "nop")
+    short, long = interpret(m, frames), plain(m)
+    for root in (*FIELDS, {"x": [{"a": [None]}, {"a": [None, 0]}, {"a": {}}]}, {"x": [{}, {"a": {}}]}):
+        for fuel in (*range(0, 120, 5), 1000):
+            answers = []
+            for program in (short, long):
+                meter = Meter(fuel)
+                answers.append((canonical_key(program.run(0, root, meter)), meter.left))
+            assert answers[0] == answers[1], (root, fuel)
