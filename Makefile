@@ -95,8 +95,10 @@ compiled: $(STAMP)
 	rm -rf build/compiled
 	mkdir -p build/compiled/source
 	cp -R pyproject.toml README.md LICENSE grammar vm compiler runtime build/compiled/source
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
-		--wheel-dir build/compiled build/compiled/source
+	@echo 'compiling with mypyc: about two minutes'
+	@HATCH_BUILD_HOOK_ENABLE_MYPYC=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+		--wheel-dir build/compiled build/compiled/source > build/compiled/log 2>&1 || { tail -n 25 build/compiled/log >&2; \
+		echo 'the exact machine could not be compiled: that takes a C compiler with the headers of Python, and mypyc (hatch-mypyc), which pip fetches; all of what was said is in build/compiled/log' >&2; exit 1; }
 	$(BIN)/python -m zipfile -e build/compiled/*.whl build/compiled/site
 	PYTHONPATH=build/compiled/site $(BIN)/python -P -c 'import vm.interp; exit(not vm.interp.__file__.endswith((".so", ".pyd")))'
 	PYTHONPATH=build/compiled/site $(BIN)/python -P -m pytest -q tests/unit/vm tests/cases
