@@ -3,12 +3,12 @@ scopes with checks, and finds out by :meth:`Scope.wanted` and :func:`parts` whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vm.decisions import Fork
-from vm.expressions import Expr
+from vm.expressions import Expr, Kinds
 
 
 @dataclass(slots=True)
@@ -57,6 +57,33 @@ class Scope:
                 found.update(parts(x))
             self.needs = frozenset(found)
         return self.needs
+
+
+@dataclass(slots=True)
+class Place:
+    """Where lines go: their indentation, the names that values have there, what is known of kinds, and the elements of
+    the loops around."""
+
+    indent: int
+    names: dict[Expr, str]
+    kinds: Mapping[Expr, Kinds]
+    loops: frozenset[Expr]
+    open: tuple[Expr, ...] = ()
+
+    def kinds_of(self, x: Expr) -> Kinds:
+        return self.kinds.get(x, x.kinds)
+
+    def inside(self) -> Place:
+        return Place(self.indent + 1, dict(self.names), self.kinds, self.loops, self.open)
+
+    def where(self, condition: Expr, holds: bool) -> Place:
+        """One level in, where a condition holds or does not."""
+        place = self.inside()
+        if condition.op == "test":
+            x = condition.args[0]
+            known = self.kinds_of(x)
+            place.kinds = {**self.kinds, x: known & condition.data if holds else known - condition.data}
+        return place
 
 
 def parts(x: Expr) -> tuple[Expr, ...]:

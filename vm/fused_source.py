@@ -8,14 +8,13 @@ and masks are bound in the globals, as in ``vm.translator``."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from vm.decisions import ALLOWANCE, LONGEST, Fork
 from vm.expressions import KINDS, SIZED_KINDS, Expr, Kinds, Table, of_value
 from vm.fuel import CHUNK
 from vm.fused_names import LISTS, TEXTS, Recipe
-from vm.fused_scopes import Scope, once, parts, twice
+from vm.fused_scopes import Place, Scope, once, parts, twice
 from vm.isa import BY_NAME
 from vm.leaf_code import inline
 from vm.values import MISSING
@@ -25,8 +24,6 @@ _FEW: Final = 3
 """Patterns of one value from which on what they said of a text is kept."""
 _TYPE: Final = {"map": "dict", "list": "list", "text": "str", "err": "Err"}
 _SINGLE: Final = {"true": "True", "false": "False", "null": "None", "missing": "MISSING"}
-
-Known = Mapping[Expr, Kinds]
 
 
 class Writer:
@@ -484,33 +481,6 @@ class Writer:
             return
         for item in shape:
             self.line(at.indent, f"{name}.append({self.value(item, at)})")
-
-
-@dataclass(slots=True)
-class Place:
-    """Where lines go: their indentation, the names that values have there, what is known of kinds, and the elements of
-    the loops around."""
-
-    indent: int
-    names: dict[Expr, str]
-    kinds: Known
-    loops: frozenset[Expr]
-    open: tuple[Expr, ...] = ()
-
-    def kinds_of(self, x: Expr) -> Kinds:
-        return self.kinds.get(x, x.kinds)
-
-    def inside(self) -> Place:
-        return Place(self.indent + 1, dict(self.names), self.kinds, self.loops, self.open)
-
-    def where(self, condition: Expr, holds: bool) -> Place:
-        """One level in, where a condition holds or does not."""
-        place = self.inside()
-        if condition.op == "test":
-            x = condition.args[0]
-            known = self.kinds_of(x)
-            place.kinds = {**self.kinds, x: known & condition.data if holds else known - condition.data}
-        return place
 
 
 _MAP: Final = of_value({})
