@@ -94,13 +94,17 @@ def _with_others(folder: Path, scratch: Path, reference: str, pod: str, rounds: 
         policies = [*reference_policies(folder), *policies_of_other_kinds(count)]
         both = write_bundle(scratch / f"with-{count}.thb", policies)
         cases.append(Case(str(count), str(both), "2", pod, 0))
-    samples = _ask(cases, rounds)["samples"]
+    answer = _ask(cases, rounds)
+    samples, opcodes = answer["samples"], answer["opcodes"]
     for case in cases:
         yield figure(f"engine/reference/with {case.name} of other kinds/tier 2", "µs", samples[case.name])
     most = str(OTHERS[-1])
     ratios = [beside / alone for beside, alone in zip(samples[most], samples["0"], strict=True)]
     name = f"engine/reference/with {most} of other kinds over alone, tier 2"
     yield figure(name, "ratio", ratios, comparable="ratio", target=FLAT)
+    # The same of what does not depend on how busy the machine is.
+    counted = [opcodes[most] / opcodes["0"]]
+    yield figure(f"{name}, bytecodes", "ratio", counted, comparable="count", target=FLAT)
 
 
 def _library(scratch: Path, pod: str, rounds: int) -> Iterator[Figure]:
