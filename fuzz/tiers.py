@@ -178,6 +178,11 @@ def answers_differ(exact: PolicySet, fast: PolicySet, requests: Sequence[Request
             engine = Engine(policies)
             engine.add_images(request)
             sides.append(_said(engine.evaluate(request, "validate", brief=brief)))
+            found = policies.candidates(
+                request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
+            )
+            if found.fused.gave_up or found.fused_brief.gave_up:
+                return "fused code had a fault"
         tally.sure += len(sides[1][1])
         if sides[0] != sides[1]:
             return f"the engine, brief={brief}\ntier 1: {sides[0]!r}\ntier 2: {sides[1]!r}"

@@ -7,6 +7,7 @@ where the code of the set is, and at once elsewhere.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ Group: TypeAlias = "tuple[PolicyInfo, tuple[RulePlan, ...]]"
 """A policy with those of its rules that may reach a request."""
 
 Later: TypeAlias = Callable[[Callable[[], object]], None]
+
+_LOG: Final = logging.getLogger("thesmos.tiers")
 
 UNIT: Final = 64
 """Rules of one generated function: beyond that it is generated too long in one piece, and gains little."""
@@ -112,7 +115,7 @@ class Verdict:
 
 class FusedRules:
     """The rules in ``groups`` for requests of an operation, each of which may use ``fuel``. ``brief``: a rule that says
-    something of a pass, or that has properties of its own, is for the exact code."""
+    something of a pass, or that has properties of its own, is for the exact code. ``gave_up``: its code had a fault."""
 
     __slots__ = (
         "_answers",
@@ -125,6 +128,7 @@ class FusedRules:
         "_rest",
         "_units",
         "fuel",
+        "gave_up",
         "groups",
         "operation",
     )
@@ -133,6 +137,7 @@ class FusedRules:
         self.groups = groups
         self.operation = operation
         self.fuel = fuel
+        self.gave_up = False
         self._brief = brief
         self._plans = tuple(plan for policy, plans in groups for plan in plans if _fusable(policy, plan, brief))
         self._positions = {id(plan): i for i, plan in enumerate(chain.from_iterable(plans for _, plans in groups))}
@@ -152,12 +157,16 @@ class FusedRules:
             self._rest -= 1
             return None
         failed = silent = 0
-        for at, unit in units:
-            no, none = unit.run(root, meter)
-            if no:
-                failed |= no << at
-            if none:
-                silent |= none << at
+        try:
+            for at, unit in units:
+                no, none = unit.run(root, meter)
+                if no:
+                    failed |= no << at
+                if none:
+                    silent |= none << at
+        except Exception:
+            self._give_up()
+            return None
         known = self._answers.get((failed, silent))
         if known is None:
             known = self._answer(failed, silent)
@@ -196,7 +205,18 @@ class FusedRules:
         self._prepare()
         return self.judge(root, meter)
 
+    def _give_up(self) -> None:
+        """What is only there to be fast must let no request down: from here on the exact code answers."""
+        _LOG.exception("fused code failed (%s, %d rules): the exact code answers", self.operation, len(self._plans))
+        self._plans, self._units, self.gave_up = (), None, True
+
     def _prepare(self) -> None:
+        try:
+            self._units = self._made()
+        except Exception:
+            self._give_up()
+
+    def _made(self) -> tuple[tuple[int, Fused], ...]:
         from vm.fused import Rule
 
         units = []
@@ -206,7 +226,7 @@ class FusedRules:
             unit = self._unit(rules, _run(plans[0]).kept)
             if unit is not None:
                 units.append((at, unit))
-        self._units = tuple(units)
+        return tuple(units)
 
     def _unit(self, rules: list[Rule], keeper: Keeper | None) -> Fused | None:
         """The function of some rules, as it was kept or made anew. An empty tuple is kept where there is none."""

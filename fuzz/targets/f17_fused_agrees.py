@@ -169,6 +169,7 @@ def policies_agree(bundles: list[bytes], resources: list[dict[str, Any]]) -> int
         found = fused.candidates(request.group, request.version, request.kind, "", request.operation, request.namespace)
         for rules in (found.fused, found.fused_brief):
             verdict = rules.judge(request.root, Meter(FUEL)) or rules.judge(request.root, Meter(FUEL))
+            assert not rules.gave_up, f"fused code had a fault on {resource!r}"
             for plan, want in _said(verdict):
                 twin = twins[id(plan)]
                 got = twin.run(twin.entry, request.root, Meter(FUEL))

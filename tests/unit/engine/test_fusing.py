@@ -165,3 +165,17 @@ def test_that_nothing_is_sure_is_kept_too(monkeypatch: pytest.MonkeyPatch) -> No
     verdict = [again.judge(root, Meter(FUEL)) for _ in range(2)][1]
     assert verdict is not None
     assert verdict.passed == ()
+
+
+@pytest.mark.parametrize("where", ["vm.fused.fuse", "vm.fused.Fused.run"])
+def test_a_fault_of_fused_code_lets_no_request_down(
+    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("a fault")
+
+    monkeypatch.setattr(where, fail)
+    first, *others = names(policy_set(THREE, tier="2"), pod(a="x", c="x"), times=4)
+    assert first == (["wants-a", "wants-c"], [("wants-b", "fail")])
+    assert all(other == first for other in others)
+    assert caplog.messages == ["fused code failed (CREATE, 3 rules): the exact code answers"]
