@@ -37,15 +37,18 @@ def measured(folder: Path, scratch: Path) -> Iterator[Figure]:
 
 def _server(name: str, bundle: Path) -> Iterator[Figure]:
     ready, cpu, memory = [], [], []
-    for _ in range(STARTS):
+    for _ in range(STARTS + 1):
         with thesmos(bundle, 0) as server:
             ready.append(server.ready)
             cpu.append(server.ready_cpu)
             _settle(server.pid)
             memory.append(measure.resident_mb(server.pid))
     large = name.startswith("1000 l")
-    yield figure(f"process/serve {name}/exec to ready", "s", ready, target=1.0 if large else None)
-    yield figure(f"process/serve {name}/processor time to ready", "s", cpu)
+    # The first start leaves beside the bundle what the others find: findings of the verifier, and code.
+    yield figure(f"process/serve {name}, for the first time/exec to ready", "s", ready[:1])
+    yield figure(f"process/serve {name}, for the first time/processor time to ready", "s", cpu[:1])
+    yield figure(f"process/serve {name}/exec to ready", "s", ready[1:], target=1.0 if large else None)
+    yield figure(f"process/serve {name}/processor time to ready", "s", cpu[1:])
     yield figure(
         f"process/serve {name}/resident memory", "MB", memory, comparable="count", target=120.0 if large else None
     )

@@ -40,19 +40,19 @@ def load_module(
     """Bytes to a verified module, its digest and the function that runs its code on the asked tier.
 
     ``at_once``: no request waits for generated code; tier 1 answers until it is ready. ``places`` are folders in which
-    generated code is kept.
+    generated code is kept, and what the verifier found.
     """
     from vm.bundle import read_bundle
     from vm.verify import verify
 
     unverified = read_bundle(data, trust=trust)
-    verified = verify(unverified, imports)
+    kept = _kept_code(unverified.digest, places) if places and tier == "2" else None
+    verified = verify(unverified, imports, kept)
     run: Run
     match tier:
         case "1":
             run = _interpreter(verified)
         case "2":
-            kept = _kept_code(unverified.digest, places) if places else None
             run = _generated_later(verified, kept) if at_once else _generated(verified, kept)
         case "check":
             both = compared(_interpreter(verified), _generated(verified), mismatches)

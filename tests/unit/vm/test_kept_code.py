@@ -29,7 +29,7 @@ from vm.bundle import encode_module, read_bundle
 from vm.host import Meter
 from vm.kept_code import KeptCode, places_for
 from vm.tier2 import translate
-from vm.verify import VerifiedModule, VerifyError, verify
+from vm.verify import FOUND, VerifiedModule, VerifyError, verify
 
 TEXT = "function f () -> V\n  call g\n  ret\nfunction g () -> V\n  const 5\n  ret\n"
 
@@ -353,7 +353,8 @@ def test_a_server_leaves_code_beside_its_bundle(tmp_path: Path, monkeypatch: pyt
     assert all(one == said[0] for one in said)
     (file,) = (near / kept_code.BESIDE).iterdir()
     kept = KeptCode(bytes.fromhex(file.name.partition(".")[0]), [file.parent], at_once)
-    assert {name[0] for name in kept._found} == {"f"}
+    assert {name[0] for name in kept._found if name != FOUND} == {"f"}
+    assert FOUND in kept
     assert any(name.startswith("fused.") for name in kept._found)
     assert load_files([near / "names.thb"], at_once=True).policies
 
@@ -364,3 +365,28 @@ def _wait() -> None:
         done = threading.Event()
         later(done.set)
         assert done.wait(60)
+
+
+def test_code_is_walked_once_and_not_at_each_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unverified = read_bundle(encode_module(assemble(TEXT)))
+    first = KeptCode(unverified.digest, [tmp_path], at_once)
+    one = verify(unverified, bytecode.lent(), first)
+    monkeypatch.setattr("vm.verify._functions", lambda *_: pytest.fail("walked again"))
+    two = verify(unverified, bytecode.lent(), KeptCode(unverified.digest, [tmp_path], at_once))
+    seen = [
+        [
+            (f.number, f.name, f.params, f.locals, f.code, f.cost, f.loops, f.max_stack, f.drops, f.measured)
+            for f in m.functions
+        ]
+        for m in (one, two)
+    ]
+    assert seen[0] == seen[1]
+    assert [f.may_suspend for f in one.functions] == [f.may_suspend for f in two.functions]
+
+
+def test_what_the_verifier_refuses_is_not_kept(tmp_path: Path) -> None:
+    wrong = read_bundle(encode_module(assemble("function f () -> V\n  pop\n  ret\n")))
+    for _ in range(2):
+        with pytest.raises(VerifyError):
+            verify(wrong, bytecode.lent(), KeptCode(wrong.digest, [tmp_path], at_once))
+    assert not list(tmp_path.iterdir())
