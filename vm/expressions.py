@@ -60,6 +60,14 @@ def of_value(v: Value) -> Kinds:
     return frozenset((_OF_TYPE.get(type(v), "other"),))
 
 
+MAX_WEIGHT: Final = 1_000
+"""Expressions stand for texts and lists put together of themselves too (``a + a``), twice as many at each step."""
+
+
+class TooMuch(Exception):
+    """A rule has too many ways through it, goes too deep, or computes something too long to write down."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
     """``op`` says how the value is made of ``args`` and ``data``; ``payload`` is what generated code calls for it.
@@ -82,6 +90,9 @@ class Expr:
     number: int
     kinds: Kinds = field(repr=False)
     loops: frozenset[Expr] = field(repr=False)
+    weight: int = field(repr=False)
+    """How many expressions it is made of, each counted as often as it stands there: who walks it takes that many
+    steps."""
     parts: tuple[Expr, ...] | None = field(default=None, init=False, repr=False)
     """What ``vm.fused_scopes`` found in it that may get a name."""
 
@@ -111,12 +122,17 @@ class Table:
         payload: Any = None,
         kinds: Kinds = KINDS,
         loops: frozenset[Expr] = frozenset(),
+        inside: int = 0,
     ) -> Expr:
+        """``inside`` is the weight of expressions in ``data``. Raises :class:`TooMuch`."""
         key = (op, *(x.number for x in args), data)
         found = self._known.get(key)
         if found is None:
             bound = loops.union(*(x.loops for x in args))
-            found = Expr(op, args, data, payload, len(self._known), kinds, bound)
+            weight = 1 + inside + sum(x.weight for x in args)
+            if weight > MAX_WEIGHT:
+                raise TooMuch
+            found = Expr(op, args, data, payload, len(self._known), kinds, bound, weight)
             if op == "var":
                 object.__setattr__(found, "loops", bound | {found})
             self._known[key] = found

@@ -39,7 +39,7 @@ from vm.decisions import (
     written_in,
 )
 from vm.deductions import ALIKE, LIST, STRANGE, TESTS, Split, Unsure
-from vm.expressions import BOOLS, SIZED_KINDS, Expr, Table, of_static
+from vm.expressions import BOOLS, SIZED_KINDS, Expr, Table, TooMuch, of_static
 from vm.fuel import measure
 from vm.functions import body_of
 from vm.host import NOTHING, PASSED, Meter, Outcome, OutOfFuel
@@ -55,10 +55,6 @@ MAX_DEPTH: Final = 40
 HOLDING: Final = TESTS["is_list"] | TESTS["is_map"]
 _FAMILIES: Final = frozenset(("match", "cond", "jmes", "text"))
 """Families of intrinsics that are called for what they answer; the others are for rules that do not surely pass."""
-
-
-class TooMuch(Exception):
-    """A rule has too many ways through it, or goes too deep."""
 
 
 def questions(table: Table, m: VerifiedModule, entry: int, facts: Facts) -> Checks:
@@ -286,7 +282,8 @@ class _Follower(CelDeduction):
         level = state.loops.count(over)
         element = t.make("var", (over,), ("item", level))
         loops = frozenset[Expr]().union(*(x.loops for x in inside)) - {element}
-        return t.make("collect", (over,), ((level, len(state.loops)), shape), element, LIST, loops), ()
+        weight = sum(x.weight for x in expressions_of(shape))
+        return t.make("collect", (over,), ((level, len(state.loops)), shape), element, LIST, loops, weight), ()
 
     def call(self, f: Frame, i: int, callee: VerifiedFunction, cell: tuple[int, int] | None, state: State) -> Tree:
         """Follows a function in place, and after each of its results what comes after the call."""

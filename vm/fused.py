@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from vm.cel.costs import PER_EXPRESSION
 from vm.decisions import ALLOWANCE, FAIL, Checks, Each, Facts, If, Paid, Silent
-from vm.expressions import Expr, Table, of_value
-from vm.following import TooMuch, questions
+from vm.expressions import Expr, Table, TooMuch, of_value
+from vm.following import questions
 from vm.fuel import CHUNK
 from vm.fused_names import Recipe, made
 from vm.fused_scopes import Scope
@@ -140,7 +140,7 @@ def _followed(
             before = facts.size
             try:
                 checks = questions(table, rules[i].module, rules[i].entry, facts)
-            except TooMuch:
+            except (TooMuch, RecursionError):
                 checks = (FAIL,)
             found.pop(i, None)
             if FAIL not in checks:
@@ -195,40 +195,55 @@ def _limits(rule: Rule, facts: Facts, fuel: int) -> tuple[int, ...]:
     """The limits of lists with which a rule keeps to its fuel, whatever it is given; empty when there are none."""
     fn = rule.module.functions[rule.entry]
     for limits in _LIMITS:
-        used, cost = _bound(rule.module, facts, fn, limits, 0)
+        used, cost = _Bound(rule.module, facts, limits).of(fn)
         if used <= fuel * rule.times and cost <= PER_EXPRESSION:
             return limits
     return ()
 
 
-def _bound(
-    m: VerifiedModule, facts: Facts, fn: VerifiedFunction, limits: tuple[int, ...], depth: int
-) -> tuple[int, int]:
-    """The most that a function can use, in fuel and in cost of all CEL expressions together, where no list is longer
-    than its limit and no call exceeds its allowance."""
-    struct = facts.structure(fn)
-    rounds = [1]
-    total, cost = fn.cost, 0
-    for i, (_, op, a, _) in enumerate(struct.instrs):
-        here = rounds[-1]
-        name = op.name
-        if name in LOOPS:
-            limit = limits[min(depth + len(rounds) - 1, len(limits) - 1)]
-            total += here * (limit * fn.loops[i] + (limit >> CHUNK))
-            rounds.append(here * limit)
-        elif name == "end" and struct.instrs[struct.partner[i]].op.name in LOOPS:
-            rounds.pop()
-        elif name in ("call", "cell"):
-            callee = m.functions[a if name == "call" else m.cells[a]]
-            fuel, more = _bound(m, facts, callee, limits, depth + len(rounds) - 1)
-            total += here * fuel
-            cost += here * more
-        elif name == "c_charge":
-            cost += here * a
-        elif name == "invoke" or name in METERED or op.effect is Effect.METERS:
-            total += here * ALLOWANCE
-            cost += here * ALLOWANCE if name == "invoke" and m.intrinsics[a].cost else 0
-    return total, cost
+class _Bound:
+    """The most that functions of a module can use, in fuel and in cost of all CEL expressions together, where no list
+    is longer than its limit and no call exceeds its allowance."""
+
+    def __init__(self, m: VerifiedModule, facts: Facts, limits: tuple[int, ...]) -> None:
+        self._m = m
+        self._facts = facts
+        self._limits = limits
+        self._known: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def of(self, fn: VerifiedFunction, depth: int = 0) -> tuple[int, int]:
+        """``depth`` is how many loops go on around the call. Each function is looked at once: a chain of functions
+        that call the one before twice would else take as long as running it."""
+        key = fn.number, min(depth, len(self._limits) - 1)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._of(fn, key[1])
+        return found
+
+    def _of(self, fn: VerifiedFunction, depth: int) -> tuple[int, int]:
+        m, limits = self._m, self._limits
+        struct = self._facts.structure(fn)
+        rounds = [1]
+        total, cost = fn.cost, 0
+        for i, (_, op, a, _) in enumerate(struct.instrs):
+            here = rounds[-1]
+            name = op.name
+            if name in LOOPS:
+                limit = limits[min(depth + len(rounds) - 1, len(limits) - 1)]
+                total += here * (limit * fn.loops[i] + (limit >> CHUNK))
+                rounds.append(here * limit)
+            elif name == "end" and struct.instrs[struct.partner[i]].op.name in LOOPS:
+                rounds.pop()
+            elif name in ("call", "cell"):
+                fuel, more = self.of(m.functions[a if name == "call" else m.cells[a]], depth + len(rounds) - 1)
+                total += here * fuel
+                cost += here * more
+            elif name == "c_charge":
+                cost += here * a
+            elif name == "invoke" or name in METERED or op.effect is Effect.METERS:
+                total += here * ALLOWANCE
+                cost += here * ALLOWANCE if name == "invoke" and m.intrinsics[a].cost else 0
+        return total, cost
 
 
 def covered(sure: int) -> Iterable[int]:

@@ -10,9 +10,11 @@ import pytest
 from fuzz.gen import bytecode
 from vm.asm import assemble
 from vm.code import UnverifiedModule
+from vm.decisions import FAIL, Facts
 from vm.fused import Fused, Kept, Rule, bind, fuse, name_of
 from vm.host import Meter
-from vm.verify import verify
+from vm.structure import Structure
+from vm.verify import VerifiedFunction, verify
 
 FUEL = 1_000_000
 
@@ -431,3 +433,33 @@ def test_the_name_of_a_kept_function_tells_all_that_it_depends_on() -> None:
 
 
 _TWO = ((TAGGED, b"1"), (NAMED, b"2"))
+
+
+def test_functions_that_call_one_another_twice_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 14
+    chain = [f"function f{i} () -> V\n  call f{i - 1}\n  call f{i - 1}\n  equal\n  ret\n" for i in range(1, count)]
+    head = f"function entry () -> O entry\n  call f{count - 1}\n  is_true\n"
+    entry = f"{head}  if 0\n    o_pass\n    ret\n  end\n  o_none\n  ret\n"
+    m = verify(
+        UnverifiedModule(assemble("".join([entry, "function f0 () -> V\n  path $resource.spec\n  ret\n", *chain]))),
+        bytecode.lent(),
+    )
+    looked = 0
+    structure = Facts.structure
+
+    def counted(self: Facts, fn: VerifiedFunction) -> Structure:
+        nonlocal looked
+        looked += 1
+        return structure(self, fn)
+
+    monkeypatch.setattr(Facts, "structure", counted)
+    monkeypatch.setattr("vm.fused.questions", lambda *_: (FAIL,))
+    assert fuse([Rule(m, 0)], "CREATE", FUEL) is None
+    assert looked <= 4 * (count + 1)  # for each of the limits that are tried
+
+
+@pytest.mark.parametrize(("times", "sure"), [(6, True), (12, False)])
+def test_what_is_made_of_itself_again_and_again_is_left_to_the_exact_code(times: int, sure: bool) -> None:
+    code = "  path $resource.spec\n  set 0\n" + "  local 0\n  local 0\n  equal\n  set 0\n" * times
+    end = "  local 0\n  is_true\n  if 0\n    o_pass\n    ret\n  end\n  o_none\n  ret\n"
+    assert (fused(f'function made () locals "V" -> O entry\n{code}{end}') is not None) == sure
