@@ -100,7 +100,8 @@ def decode_rule(raw: dict[str, Json], index: int, at: str, origin: Origin = "pol
         cleanup=_cleanup(cleanup, at + "/cleanup") if cleanup else None,
         context=decode_context(raw.get("context"), at + "/context"),
         image_extractors=raw.get("imageExtractors"),
-        report_properties=dict(raw.get("reportProperties") or {}),
+        # A null in a map of texts is an empty text, as the API server reads it.
+        report_properties={k: "" if v is None else v for k, v in (raw.get("reportProperties") or {}).items()},
         skip_background_requests=raw.get("skipBackgroundRequests", True),
     )
 

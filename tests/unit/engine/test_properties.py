@@ -58,6 +58,17 @@ def test_properties_are_those_of_the_rule_and_the_request(tier: Any) -> None:
     assert of_result(results[3]) == {"message": "always this", "team": "a", "process": "background scan"}
 
 
+def test_a_null_among_properties_is_an_empty_text() -> None:
+    rules = """
+  - name: r
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    reportProperties: {mode: null, team: a}
+    validate: {message: m, pattern: {metadata: {name: "?*"}}}
+"""
+    (result,) = Engine(policy_set(policy("p", rules=rules))).evaluate(create(pod()), "validate", full=True).results
+    assert dict(result.properties) == {"mode": "", "team": "a"}
+
+
 def test_a_broken_standard_is_told_control_by_control() -> None:
     rules = """
   - name: base
