@@ -11,8 +11,9 @@ import argparse
 import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Self, TypeVar
 
 from fuzz.gen.rules import KINDS, case
 from fuzz.pairs import ENGINES, differences, ready, reduced, told
@@ -28,13 +29,17 @@ class Tally:
     statuses: dict[str, int] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: Self) -> None:
         self.pairs += other.pairs
         self.policies += other.policies
         self.refused += other.refused
         self.found += other.found
         for status, count in other.statuses.items():
             self.statuses[status] = self.statuses.get(status, 0) + count
+
+
+J = TypeVar("J")
+T = TypeVar("T", bound=Tally)
 
 
 def run_seed(seed: int, kinds: frozenset[str], per_policy: int, engines: tuple[str, ...]) -> Tally:
@@ -88,23 +93,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not kinds <= KINDS or options.pairs < 1 or options.per_policy < 1:
         print(f"kinds are {', '.join(sorted(KINDS))}; numbers must be above 0", file=sys.stderr)
         return 2
-    total = Tally()
-    began = time.monotonic()
-    last = began
     jobs = _jobs(options.seed, options.pairs, kinds, options.per_policy, tuple(options.engines.split(",")))
+    return 1 if driven(_work, jobs, Tally(), options, _line).found else 0
+
+
+def driven(
+    work: Callable[[J], T], jobs: Iterable[J], total: T, options: argparse.Namespace, line: Callable[[T, float], str]
+) -> T:
+    """Adds up what comes of jobs in ``options.jobs`` processes, until there are ``options.pairs`` pairs or
+    ``options.stop_after`` differences. Tells of each difference, of progress by a ``line``, and of the figures."""
+    began = last = time.monotonic()
     with multiprocessing.Pool(options.jobs) as pool:
-        for tally in pool.imap_unordered(_work, jobs):
+        for tally in pool.imap_unordered(work, jobs):
             total.add(tally)
             for text in tally.found:
                 print(text, end="\n\n", flush=True)
             if time.monotonic() - last > 10:
                 last = time.monotonic()
-                print(_line(total, last - began), file=sys.stderr, flush=True)
+                print(line(total, last - began), file=sys.stderr, flush=True)
             if total.pairs >= options.pairs or len(total.found) >= options.stop_after:
                 pool.terminate()
                 break
-    print(_line(total, time.monotonic() - began))
-    return 1 if total.found else 0
+    print(line(total, time.monotonic() - began), flush=True)
+    return total
 
 
 def _line(total: Tally, seconds: float) -> str:

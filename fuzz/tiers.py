@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from fuzz.gen.rules import Case, case
+from fuzz.long import Tally, driven
 from fuzz.pairs import OUTSIDE, user_of
 from runtime.cli.offline import Offline
 from runtime.engine import Engine, EngineResponse
@@ -37,27 +37,16 @@ _ODD: Final[tuple[Any, ...]] = (
 
 
 @dataclass
-class Tally:
-    """What was run so far. ``refused``: policies that the compiler does not accept; ``sure``: passes that the
-    engine told of; ``statuses``: of all runs of rules."""
+class Runs(Tally):
+    """``runs`` of rules on both tiers, of which the statuses are; ``sure``: passes that the engine told of."""
 
-    pairs: int = 0
-    policies: int = 0
-    refused: int = 0
     runs: int = 0
     sure: int = 0
-    statuses: dict[str, int] = field(default_factory=dict)
-    found: list[str] = field(default_factory=list)
 
-    def add(self, other: Tally) -> None:
-        self.pairs += other.pairs
-        self.policies += other.policies
-        self.refused += other.refused
+    def add(self, other: Self) -> None:
+        Tally.add(self, other)
         self.runs += other.runs
         self.sure += other.sure
-        self.found += other.found
-        for status, count in other.statuses.items():
-            self.statuses[status] = self.statuses.get(status, 0) + count
 
 
 class Noting:
@@ -112,9 +101,9 @@ def _bent_object(rng: Random, resource: dict[str, Any]) -> dict[str, Any]:
     return {**made, "apiVersion": resource["apiVersion"], "kind": resource["kind"]}
 
 
-def run_case(made: Case, seed: int) -> Tally:
+def run_case(made: Case, seed: int) -> Runs:
     """One policy on its objects; at most one difference is told."""
-    tally = Tally()
+    tally = Runs()
     bundle = compiled(made.documents).bundle
     if bundle is None:
         tally.refused = 1
@@ -143,7 +132,7 @@ def _request(made: Case, at: int) -> Request:
     return Request.from_resource(made.resources[at], made.operation, old, user=user_of(made), namespace_labels={})
 
 
-def _rules_differ(exact: PolicySet, fast: PolicySet, requests: list[Request], rng: Random, tally: Tally) -> str:
+def _rules_differ(exact: PolicySet, fast: PolicySet, requests: list[Request], rng: Random, tally: Runs) -> str:
     """Runs every rule on both tiers, whether the index finds it or not."""
     for one, two in zip(exact.rules, fast.rules, strict=True):
         for fuel in (FUEL, rng.choice((0, 10, 40, 100, 300, 1_000))):
@@ -169,7 +158,7 @@ def _observed(plan: RulePlan, request: Request, fuel: int, seed: int) -> tuple[A
     return status, outcome.message, canonical_key(outcome.patched), meter.left, meter.spent, noted, tuple(host.asked)
 
 
-def answers_differ(exact: PolicySet, fast: PolicySet, requests: Sequence[Request], tally: Tally) -> str:
+def answers_differ(exact: PolicySet, fast: PolicySet, requests: Sequence[Request], tally: Runs) -> str:
     """Judges the object by both sets: the fast one by fused code from the second object on."""
     for brief in (False, True):
         sides = []
@@ -194,45 +183,32 @@ def _said(response: EngineResponse) -> tuple[Any, ...]:
     return results, [(p.policy.key, p.name) for p in response.passed], [p.key for p in response.policies]
 
 
-def run_seed(seed: int, per_policy: int, *, odd: bool) -> Tally:
+def run_seed(seed: int, per_policy: int, *, odd: bool) -> Runs:
     """The case of a seed, bent or not."""
     made = case(seed, resources=per_policy)
     try:
         return run_case(bent_case(Random(seed), made) if odd else made, seed)
     except Exception as error:
-        return Tally(found=[f"seed {seed}, {'bent' if odd else 'typed'}: {type(error).__name__}: {error}"])
+        return Runs(found=[f"seed {seed}, {'bent' if odd else 'typed'}: {type(error).__name__}: {error}"])
 
 
-def _work(job: tuple[int, int, int, bool]) -> Tally:
+def _work(job: tuple[int, int, int, bool]) -> Runs:
     start, count, per_policy, odd = job
-    tally = Tally()
+    tally = Runs()
     for seed in range(start, start + count):
         tally.add(run_seed(seed, per_policy, odd=odd))
     return tally
 
 
-def _half(odd: bool, options: argparse.Namespace) -> Tally:
+def _half(odd: bool, options: argparse.Namespace) -> Runs:
     """Runs pairs of one kind until there are enough."""
-    total = Tally()
-    began = last = time.monotonic()
     # More than enough seeds in small lots: some policies are refused.
     seeds = range(options.seed, options.seed + 20 * (options.pairs // options.per_policy + 1), 10)
-    with multiprocessing.Pool(options.jobs) as pool:
-        for tally in pool.imap_unordered(_work, [(start, 10, options.per_policy, odd) for start in seeds]):
-            total.add(tally)
-            for text in tally.found:
-                print(text, end="\n\n", flush=True)
-            if time.monotonic() - last > 10:
-                last = time.monotonic()
-                print(_line(odd, total, last - began), file=sys.stderr, flush=True)
-            if total.pairs >= options.pairs or len(total.found) >= options.stop_after:
-                pool.terminate()
-                break
-    print(_line(odd, total, time.monotonic() - began), flush=True)
-    return total
+    jobs = [(start, 10, options.per_policy, odd) for start in seeds]
+    return driven(_work, jobs, Runs(), options, partial(_line, odd))
 
 
-def _line(odd: bool, total: Tally, seconds: float) -> str:
+def _line(odd: bool, total: Runs, seconds: float) -> str:
     statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(total.statuses.items()))
     return (
         f"{'bent' if odd else 'typed'}: {total.pairs:,} pairs over {total.policies:,} policies ({total.refused:,} "

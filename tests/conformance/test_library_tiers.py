@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from bench.library import library_objects, library_policies
-from fuzz.tiers import Tally, answers_differ
+from fuzz.tiers import Runs, answers_differ
 from runtime.policyset import PolicySet
 from runtime.request import Request
 from tests.cases.engines import compiled
@@ -26,7 +26,7 @@ def test_fused_code_agrees_on_the_library() -> None:
     bundle = compiled(list(library_policies())).bundle
     assert bundle is not None
     exact, fast = PolicySet.load(bundle, tier="1"), PolicySet.load(bundle, tier="2")
-    tally = Tally()
+    tally = Runs()
     for _ in range(2):  # functions are fused for what has been asked about before
         for resource in library_objects()[::EVERY]:
             requests = [Request.from_resource(resource) for _ in range(2)]
