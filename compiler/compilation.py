@@ -11,7 +11,7 @@ from typing import Final
 from compiler import CompileResult, Options, PolicyStats, Stats
 from compiler.bundle_writer import header, with_objects, write_bundle
 from compiler.diagnostics import Reporter
-from compiler.dynamic import make_imports
+from compiler.dynamic import shared_imports
 from compiler.emit import EmitError, emit
 from compiler.ir import ops as ir
 from compiler.ir.check import CheckError
@@ -92,7 +92,7 @@ class Compilation:
                 bundle = write_bundle(code, sign=self.options.sign, strip=self.options.strip)
             # A twelfth of what compiling takes: who writes a policy hears of it, not who loads the bundle.
             with self.stage("verify"):
-                verify(UnverifiedModule(code), make_imports())
+                verify(UnverifiedModule(code), shared_imports())
         except VerifyError as problem:
             number = "T2001" if problem.code in _LIMITS else "T2002"
             self.reporter.error(number, self.blamed(policies, problem.function or ""), str(problem))

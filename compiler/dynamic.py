@@ -163,7 +163,8 @@ def _yaml(text: str) -> Value:
 
 
 @cache
-def _imports() -> Imports:
+def shared_imports() -> Imports:
+    """Those of the compiler itself, which runs and verifies code too."""
     return make_imports()
 
 
@@ -173,7 +174,9 @@ def _query(expression: str, standard: bool) -> Program | Err:
     if isinstance(node, SyntaxProblem):
         return Err(_CODES.get(node.code, "syntax"), node.message)
 
-    return _program(lambda scope: jmes.lower(node, scope).expr, _imports(), base=("$document",), standard=standard)
+    return _program(
+        lambda scope: jmes.lower(node, scope).expr, shared_imports(), base=("$document",), standard=standard
+    )
 
 
 def search(expression: str, document: Any, *, compliance: bool = True, fuel: int = 10_000_000) -> Value:

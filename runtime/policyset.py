@@ -103,15 +103,14 @@ class RulePlan:
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """The rules that a request may reach, grouped by policy in order: those that judge it, those that change it, and
-    those that work on other objects because of it (``background``). ``some_stay_out``: a policy among them has
-    ``admission: false`` and keeps to background scans and the command line; ``admitted`` are those without it.
+    those that work on other objects because of it (``background``). Where a policy among them has ``admission: false``,
+    and so keeps to background scans and the command line, ``admitted`` are the others.
     ``fused`` says at once which of the first pass for sure, ``fused_brief`` where what a rule says of a pass
     matters."""
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     background: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
-    some_stay_out: bool
     validating: tuple[PolicyInfo, ...]
     mutating: tuple[PolicyInfo, ...]
     in_background: tuple[PolicyInfo, ...]
@@ -253,19 +252,17 @@ def mentions_images(module: Module) -> bool:
 
 def _candidates(found: Sequence[RulePlan], operation: str) -> Candidates:
     admitted = [plan for plan in found if plan.policy.admission]
-    stay_out = len(admitted) < len(found)
     validate, mutate, background = (_group(found, *kinds) for kinds in (("validate",), ("mutate",), BACKGROUND_KINDS))
     return Candidates(
         validate=validate,
         mutate=mutate,
         background=background,
-        some_stay_out=stay_out,
         validating=_policies(validate),
         mutating=_policies(mutate),
         in_background=_policies(background),
         fused=FusedRules(validate, operation, FUEL, brief=False),
         fused_brief=FusedRules(validate, operation, FUEL, brief=True),
-        admitted=_candidates(admitted, operation) if stay_out else None,
+        admitted=_candidates(admitted, operation) if len(admitted) < len(found) else None,
     )
 
 

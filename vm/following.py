@@ -9,6 +9,7 @@ that it puts together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from vm.cel_deductions import CelDeduction
@@ -121,7 +122,7 @@ class _Follower(CelDeduction):
                         if self.owed:
                             return After(tuple(self.owed), self.block(f, i + 1, state))
             except Split as split:
-                return self.split(split.condition, state, lambda s, i=i: self.block(f, i, s))  # type: ignore[misc]
+                return self.split(split.condition, state, partial(self.block, f, i))
             except Unsure:
                 return Leaf("fail", state)
             i += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -69,7 +69,7 @@ def _form(d: Diagnostic) -> list[object]:
     return [d.code, d.severity, place, d.message, d.expected, d.help]
 
 
-def _diagnostics(written: list[list[object]]) -> tuple[Diagnostic, ...]:
+def _diagnostics(written: list[list[Any]]) -> tuple[Diagnostic, ...]:
     if not written:
         return ()
     from compiler.diagnostics import Diagnostic
@@ -78,5 +78,5 @@ def _diagnostics(written: list[list[object]]) -> tuple[Diagnostic, ...]:
     made = []
     for code, severity, place, message, expected, text in written:
         span = Span(*place) if isinstance(place, list) else None
-        made.append(Diagnostic(code, severity, span, message, expected, text))  # type: ignore[arg-type]
+        made.append(Diagnostic(code, severity, span, message, expected, text))
     return tuple(made)

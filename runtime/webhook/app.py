@@ -124,20 +124,20 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
                 replace(_ADMITTED, audit_annotations=judged.decision.audit_annotations) if shadow else judged.decision
             )
 
+        def attempt(table: Table) -> Answer:
+            return admission.answer(body, partial(live.decode, host=table), evaluate)
+
         ask = live.ask
         if ask is None:
             answer = admission.answer(body, live.decode, evaluate)
         else:
             table = Table()
             try:
-                answer = admission.answer(body, partial(live.decode, host=table), evaluate)
+                answer = attempt(table)
             except Pending as pending:
                 calls = pending.calls
 
                 async def later() -> Answer:
-                    def attempt(table: Table) -> Answer:
-                        return admission.answer(body, partial(live.decode, host=table), evaluate)
-
                     answer = await settle(attempt, within(ask, deadline), table, calls)
                     if validates and judged is not None and answer.status == 200:
                         await live.told(judged)

@@ -164,7 +164,8 @@ class Routes:
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         method = http.method
         place = self._place(method, http.raw_path, http.rel_url)
-        connection: Connection = http.protocol  # type: ignore[assignment]
+        connection = http.protocol
+        assert isinstance(connection, Connection)
         answer = _FAILED
         handed, connection.later = connection.later, None
         began = time.monotonic() if handed is None else handed[1]

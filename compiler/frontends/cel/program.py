@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Literal
 
 from compiler.frontends.cel.check import check
@@ -19,7 +18,7 @@ from compiler.frontends.cel.parse import parse
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from grammar.errors import SyntaxProblem
-from vm.host import HostCall, Imports, Meter
+from vm.host import HostCall, Meter
 from vm.interp import Program
 from vm.values import Err, Value
 
@@ -85,6 +84,7 @@ def compile_program(
 
 
 def _compiled(checked: Checked, env: Env, level: int, tier: str) -> CelProgram | tuple[Problem, ...]:
+    from compiler.dynamic import shared_imports
     from compiler.emit import EmitError, emit
     from compiler.pipeline import optimise
     from vm.code import UnverifiedModule
@@ -96,7 +96,7 @@ def _compiled(checked: Checked, env: Env, level: int, tier: str) -> CelProgram |
     try:
         builder.ret(lower_expression(checked, frame))
         module = optimise(ir.Module((builder.function(), *functions), ()), level)
-        verified = verify(UnverifiedModule(emit(module)), _imports())
+        verified = verify(UnverifiedModule(emit(module)), shared_imports())
     except (EmitError, VerifyError) as problem:
         return (Problem("depth", problem.detail, (0, 0)),)
     entry = next(n for n, fn in enumerate(verified.functions) if fn.role == "entry")
@@ -111,10 +111,3 @@ def _tier(tier: str) -> Callable[..., Program]:
     from vm.interp import interpret
 
     return interpret
-
-
-@cache
-def _imports() -> Imports:
-    from compiler.dynamic import make_imports
-
-    return make_imports()
