@@ -1,8 +1,9 @@
 """Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means
 in time.
 
-``vm.layout`` lays out each function on its first run. One loop runs them all, with frames of its own for calls, so
-that an ``await`` anywhere hands out the registers of the whole run, to go on with when the host has answered.
+``vm.layout`` and ``vm.joins`` make each function ready on its first run. One loop runs them all, with frames of its
+own for calls, so that an ``await`` anywhere hands out the registers of the whole run, to go on with when the host has
+answered.
 ``runtime.policyset`` and the tests call :func:`interpret`.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
@@ -19,8 +20,8 @@ from vm.fuel import CHUNK, SIZED, charge_operands, exhausted, measure, pairs, se
 from vm.host import Execution, HostCall, Meter, OutOfFuel
 from vm.layout import frames_of
 from vm.quads import SETTLED, Frame, Step
-from vm.semantics import c_and, c_has, c_select, concat
-from vm.values import MISSING, Err, Value
+from vm.semantics import c_has, c_select, concat
+from vm.values import MISSING, Value
 from vm.verify import VerifiedModule
 
 
@@ -90,7 +91,6 @@ class _Interpreter:
         loops: list[Any]
         args: list[Value]
         missing = MISSING
-        err = Err
         sized = SIZED
         done = _DONE
         following: Any = next  # as a name of its own, machine code need not look it up
@@ -118,18 +118,71 @@ class _Interpreter:
             while True:
                 op = q.op
                 if op < 4:
-                    if op == 0:  # end of each
-                        v = following(loops[-1], done)
-                        if v is done:
-                            loops.pop()
-                            q = q.next
+                    if op == 0:  # local
+                        stack.append(local[q.slot])
+                        q = q.next
+                    elif op == 1:  # const
+                        stack.append(q.a)
+                        q = q.next
+                    elif op == 2:  # set, what its type decides
+                        v = stack.pop()
+                        local[q.slot] = v
+                        q = q.types.get(type(v), q.other)
+                    else:  # local_get, set, is_missing, if, is_list, if, is_empty, if, as_list, each
+                        v = local[q.slot]
+                        if type(v) is dict:
+                            fields = v
+                            v = fields.get(q.key, missing)
                         else:
-                            local[q.slot] = v
-                            meter.left -= q.n
+                            v = missing
+                        local[q.to] = v
+                        if type(v) is list and v:
+                            loops.append(iter(v))
                             q = q.then
-                            if meter.left < 0:
-                                raise OutOfFuel
-                    elif op == 1:  # end of each, is_map, if
+                        else:
+                            q = q.next if v is missing else q.other
+                elif op < 8:
+                    if op == 4:  # const, ret
+                        v = q.a
+                        if not frames:
+                            return v
+                        if cell >= 0:
+                            cells[cell] = v
+                        elif cell == SETTLED:
+                            v = settle(v, meter)
+                        q, local, stack, loops, cell, root = frames.pop()
+                        stack.append(v)
+                    elif op == 5:  # path, const, equal, if
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        q = q.then if v == q.key else q.other
+                    elif op == 6:  # cost, path, set
+                        meter.left -= q.n
+                        if meter.left < 0:
+                            raise OutOfFuel
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = missing
+                                break
+                            fields = v
+                            v = fields.get(k, missing)
+                        local[q.to] = v
+                        q = q.next
+                    else:  # local, set, what its type decides
+                        v = local[q.slot]
+                        local[q.to] = v
+                        q = q.types.get(type(v), q.other)
+                elif op < 12:
+                    if op == 8:  # one operand
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 9:  # end of each, is_map, if
                         v = following(loops[-1], done)
                         if v is done:
                             loops.pop()
@@ -140,310 +193,10 @@ class _Interpreter:
                             q = q.then if type(v) is dict else q.other
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 2:  # local_get, set, is_missing, if, is_map, if
-                        v = local[q.slot]
-                        if type(v) is dict:
-                            fields = v
-                            v = fields.get(q.key, missing)
-                        else:
-                            v = missing
-                        local[q.to] = v
-                        q = q.other if type(v) is dict else q.then if v is missing else q.next
-                    else:  # local_get, p_leaf or p_scalar, if
-                        v = local[q.slot]
-                        if type(v) is dict:
-                            fields = v
-                            v = fields.get(q.key, missing)
-                        else:
-                            v = missing
-                        q = q.then if q.a(v) else q.other
-                elif op < 8:
-                    if op == 4:  # local
-                        stack.append(local[q.slot])
-                        q = q.next
-                    elif op == 5:  # set
-                        local[q.slot] = stack.pop()
-                        q = q.next
-                    elif op == 6:  # local_get, get …, absent_null, set, is_null, if
-                        v = local[q.slot]
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = None
-                                break
-                            fields = v
-                            v = fields.get(k)
-                        local[q.to] = v
-                        q = q.then if v is None else q.other
-                    else:  # const, ret
-                        v = q.a
-                        if not frames:
-                            return v
-                        if cell >= 0:
-                            cells[cell] = v
-                        elif cell == SETTLED:
-                            v = settle(v, meter)
-                        q, local, stack, loops, cell, root = frames.pop()
-                        stack.append(v)
-                elif op < 12:
-                    if op == 8:  # is_map, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is dict else q.other
-                    elif op == 9:  # local_get, set, is_missing, if
-                        v = local[q.slot]
-                        if type(v) is dict:
-                            fields = v
-                            v = fields.get(q.key, missing)
-                        else:
-                            v = missing
-                        local[q.to] = v
-                        q = q.then if v is missing else q.other
-                    elif op == 10:  # as_list, each
-                        v = local[q.slot] if q.slot >= 0 else stack.pop()
-                        loops.append(iter(v if type(v) is list else ()))
-                        q = q.then
-                    else:  # is_list, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is list else q.other
-                elif op < 16:
-                    if op == 12:  # the cost of a function in the place of its call
-                        meter.left -= q.n
-                        if meter.left < 0:
-                            raise OutOfFuel
-                        q = q.next
-                    elif op == 13:  # path, const, equal, if
-                        v = root
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        q = q.then if v == q.key else q.other
-                    elif op == 14:  # path, set
-                        v = root
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        local[q.to] = v
-                        q = q.next
-                    else:  # if
-                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
-                elif op < 20:
-                    if op == 16:  # local, p_leaf or p_scalar, if
-                        q = q.then if q.a(local[q.slot]) else q.other
-                    elif op == 17:  # local_get, set
-                        v = local[q.slot]
-                        if type(v) is dict:
-                            fields = v
-                            local[q.to] = fields.get(q.key, missing)
-                        else:
-                            local[q.to] = missing
-                        q = q.next
-                    elif op == 18:  # is_false, if
-                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is False else q.other
-                    else:  # local, c_charge, pop, c_select …, c_has, c_and, set
-                        meter.cost += q.n
-                        v = local[q.a]
-                        for k in q.keys:
-                            v = v[k] if type(v) is dict and k in v else c_select(v, k)
-                        if type(v) is dict and local[q.slot] is True:
-                            fields = v
-                            local[q.to] = q.key in fields
-                        else:
-                            local[q.to] = c_and(local[q.slot], c_has(v, q.key))
-                        q = q.next
-                elif op < 24:
-                    if op == 20:  # is_missing, if
-                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is missing else q.other
-                    elif op == 21:  # is_true, if
-                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is True else q.other
-                    elif op == 22:  # const
-                        stack.append(q.a)
-                        q = q.next
-                    else:  # else, next
-                        q = q.then
-                elif op < 28:
-                    if op == 24:  # tee
-                        local[q.slot] = stack[-1]
-                        q = q.next
-                    elif op == 25:  # is_empty, if
-                        v = local[q.slot] if q.slot >= 0 else stack.pop()
-                        q = q.then if type(v) in sized and not v else q.other
-                    elif op == 26:  # is_null, if
-                        q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is None else q.other
-                    else:  # is_err, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is err else q.other
-                elif op < 32:
-                    if op == 28:  # local, local, append, pop
-                        local[q.slot].append(local[q.to])
-                        q = q.next
-                    elif op == 29:  # local_get
-                        v = local[q.slot]
-                        if type(v) is dict:
-                            fields = v
-                            stack.append(fields.get(q.key, missing))
-                        else:
-                            stack.append(missing)
-                        q = q.next
-                    elif op == 30:  # local, set
-                        local[q.to] = local[q.slot]
-                        q = q.next
-                    else:  # c_has
-                        v = stack.pop()
-                        stack.append(q.key in v if type(v) is dict else c_has(v, q.key))
-                        q = q.next
-                elif op < 36:
-                    if op == 32:  # the same and local, local, append, pop, as long as the list is
-                        args = local[q.a]
-                        for v in loops[-1]:
-                            local[q.slot] = v
-                            meter.left -= q.n
-                            if meter.left < 0:
-                                raise OutOfFuel
-                            for k in q.keys:
-                                if type(v) is not dict:
-                                    v = None
-                                    break
-                                fields = v
-                                v = fields.get(k)
-                            local[q.to] = v
-                            if v is not None:
-                                args.append(v)
-                        loops.pop()
-                        q = q.next
-                    elif op == 33:  # end of each, local_get, p_leaf or p_scalar, if
-                        for v in loops[-1]:
-                            local[q.slot] = v
-                            meter.left -= q.n
-                            if meter.left < 0:
-                                raise OutOfFuel
-                            if type(v) is dict:
-                                fields = v
-                                v = fields.get(q.key, missing)
-                            else:
-                                v = missing
-                            if not q.a(v):
-                                q = q.other
-                                break
-                        else:
-                            loops.pop()
-                            q = q.next
-                    elif op == 34:  # call
-                        frames.append((q.next, local, stack, loops, cell, root))
-                        frame = q.a
-                        cell = q.n
-                        q = frame.first or frame.lay_out()
-                        n = frame.params
-                        if n:
-                            args = stack[-n:]
-                            del stack[-n:]
-                            local = args + frame.locals
-                        else:
-                            local = frame.locals.copy()
-                        stack = []
-                        loops = []
-                        meter.left -= frame.cost
-                        if meter.left < 0:
-                            raise OutOfFuel
-                    else:  # ret out of loops of a function in the place of its call
-                        del loops[-q.n :]
-                        q = q.next
-                elif op < 44:
-                    if op == 36:  # end of each_index
-                        v = following(loops[-1], done)
-                        if v is done:
-                            loops.pop()
-                            q = q.next
-                        else:
-                            local[q.to], local[q.slot] = v
-                            meter.left -= q.n
-                            q = q.then
-                            if meter.left < 0:
-                                raise OutOfFuel
-                    elif op == 37:  # c_charge, if
-                        meter.cost += q.n
-                        q = q.then if meter.cost > meter.cost_limit else q.other
-                    elif op == 38:  # invoke of one operand, with the meter
+                    elif op == 10:  # invoke of one operand, with the meter
                         stack.append(q.a(meter, stack.pop()))
                         q = q.next
-                    elif op == 39:  # invoke of two operands, with the meter
-                        v = stack.pop()
-                        stack.append(q.a(meter, stack.pop(), v))
-                        q = q.next
-                    elif op == 40:  # is_text, if
-                        q = q.then if type(local[q.slot] if q.slot >= 0 else stack.pop()) is str else q.other
-                    elif op == 41:  # local_get, get …, set
-                        v = local[q.slot]
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        local[q.to] = v
-                        q = q.next
-                    elif op == 42:  # path
-                        v = root
-                        for k in q.keys:
-                            if type(v) is not dict:
-                                v = missing
-                                break
-                            fields = v
-                            v = fields.get(k, missing)
-                        stack.append(v)
-                        q = q.next
-                    else:  # get
-                        v = stack.pop()
-                        stack.append(v.get(q.key, missing) if type(v) is dict else missing)
-                        q = q.next
-                elif op < 52:
-                    if op == 44:  # absent_null
-                        if stack[-1] is missing:
-                            stack[-1] = None
-                        q = q.next
-                    elif op == 45:  # append
-                        v = stack.pop()
-                        stack[-1].append(v)
-                        q = q.next
-                    elif op == 46:  # j_truthy, if
-                        q = q.then if q.a(stack.pop()) else q.other
-                    elif op == 47:  # local, c_select
-                        v = local[q.slot]
-                        k = q.key
-                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
-                        q = q.next
-                    elif op == 48:  # c_select
-                        v = stack.pop()
-                        k = q.key
-                        stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
-                        q = q.next
-                    elif op == 49:  # c_charge, pop
-                        meter.cost += q.n
-                        q = q.next
-                    elif op == 50:  # one operand, no immediate
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    else:  # p_leaf or p_scalar, if
-                        q = q.then if q.a(stack.pop()) else q.other
-                elif op < 60:
-                    if op == 52:  # is_absent, if
-                        v = local[q.slot] if q.slot >= 0 else stack.pop()
-                        q = q.then if v is None or v is missing else q.other
-                    elif op == 53:  # ret
-                        v = stack.pop()
-                        if not frames:
-                            return v
-                        if cell >= 0:
-                            cells[cell] = v
-                        elif cell == SETTLED:
-                            v = settle(v, meter)
-                        q, local, stack, loops, cell, root = frames.pop()
-                        stack.append(v)
-                    elif op == 54:  # each
-                        loops.append(iter(stack.pop()))
-                        q = q.then
-                    elif op == 55:  # invoke
+                    else:  # invoke
                         body, n, lengths, measured, metered = q.a
                         args = stack[-n:] if n else []
                         if n:
@@ -452,141 +205,470 @@ class _Interpreter:
                             charge_operands(lengths, measured, args, meter)
                         stack.append(body(meter, *args) if metered else body(*args))
                         q = q.next
-                    elif op == 56:  # invoke of one operand, without the meter
-                        stack.append(q.a(stack.pop()))
+                elif op < 16:
+                    if op == 12:  # tee
+                        local[q.slot] = stack[-1]
                         q = q.next
-                    elif op == 57:  # invoke of two operands, without the meter
+                    elif op == 13:  # path, path and absent_null
+                        absent = q.key
+                        v = root
+                        for k in q.keys:
+                            if type(v) is not dict:
+                                v = absent
+                                break
+                            fields = v
+                            v = fields.get(k, absent)
+                        stack.append(v)
+                        q = q.next
+                    elif op == 14:  # set, if
                         v = stack.pop()
-                        stack.append(q.a(stack.pop(), v))
+                        local[q.slot] = v
+                        q = q.then if v else q.other
+                    else:  # local_get, set, is_missing, if
+                        v = local[q.slot]
+                        if type(v) is dict:
+                            fields = v
+                            v = fields.get(q.key, missing)
+                        else:
+                            v = missing
+                        local[q.to] = v
+                        q = q.then if v is missing else q.other
+                elif op < 20:
+                    if op == 16:  # p_leaf, p_scalar or another of one operand, if
+                        q = q.then if q.a(stack.pop()) else q.other
+                    elif op == 17:  # set
+                        local[q.slot] = stack.pop()
                         q = q.next
-                    elif op == 58:  # const, equal, if
-                        q = q.then if stack.pop() == q.a else q.other
-                    else:  # append, pop
-                        v = stack.pop()
-                        stack.pop().append(v)
+                    elif op == 18:  # what the type of a local decides
+                        q = q.types.get(type(local[q.slot]), q.other)
+                    else:  # c_path, j_path, j_root
+                        stack.append(q.a(root, q.keys))
                         q = q.next
-                elif op < 68:
-                    if op == 60:  # pop
-                        stack.pop()
-                        q = q.next
-                    elif op == 61:  # p_leaf, p_scalar
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    elif op == 62:  # const, equal
-                        stack.append(stack.pop() == q.a)
-                        q = q.next
-                    elif op == 63:  # two operands, no immediate
-                        v = stack.pop()
-                        stack.append(q.a(stack.pop(), v))
-                        q = q.next
-                    elif op == 64:  # one operand and an immediate
-                        stack.append(q.a(stack.pop(), q.b))
-                        q = q.next
-                    elif op == 65:  # no operand
-                        stack.append(q.a())
-                        q = q.next
-                    elif op == 66:  # put
-                        v = stack.pop()
-                        stack[-1][q.key] = v
-                        q = q.next
-                    else:  # put_key
-                        v = stack.pop()
-                        key = stack.pop()
-                        stack[-1][key] = v
-                        q = q.next
-                elif op < 76:
-                    if op == 68:  # as_list
-                        if type(stack[-1]) is not list:
-                            stack[-1] = []
-                        q = q.next
-                    elif op == 69:  # two operands and the meter
-                        v = stack.pop()
-                        stack.append(q.a(stack.pop(), v, meter))
-                        q = q.next
-                    elif op == 70:  # one operand and the meter
-                        stack.append(q.a(stack.pop(), meter))
-                        q = q.next
-                    elif op == 71:  # each_index
-                        loops.append(enumerate(stack.pop()))
-                        q = q.then
-                    elif op == 72:  # end of each_pair
-                        v = following(loops[-1], done)
-                        if v is done:
+                elif op < 48:
+                    if op < 28:
+                        if op == 20:  # local, set
+                            local[q.to] = local[q.slot]
+                            q = q.next
+                        elif op == 21:  # end of each, local_get, p_leaf or p_scalar, if
+                            for v in loops[-1]:
+                                local[q.slot] = v
+                                meter.left -= q.n
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                                if type(v) is dict:
+                                    fields = v
+                                    v = fields.get(q.key, missing)
+                                else:
+                                    v = missing
+                                if not q.a(v):
+                                    q = q.other
+                                    break
+                            else:
+                                loops.pop()
+                                q = q.next
+                        elif op == 22:  # put
+                            v = stack.pop()
+                            stack[-1][q.key] = v
+                            q = q.next
+                        elif op == 23:  # local_get
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                stack.append(fields.get(q.key, missing))
+                            else:
+                                stack.append(missing)
+                            q = q.next
+                        elif op == 24:  # local_get, absent_null, append
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                stack[-1].append(fields.get(q.key))
+                            else:
+                                stack[-1].append(None)
+                            q = q.next
+                        elif op == 25:  # new_list, set
+                            local[q.slot] = []
+                            q = q.next
+                        elif op == 26:  # as_list, each
+                            v = local[q.slot] if q.slot >= 0 else stack.pop()
+                            loops.append(iter(v if type(v) is list else ()))
+                            q = q.then
+                        else:  # is_list, if, is_empty, if, as_list, each
+                            v = local[q.slot]
+                            if type(v) is list and v:
+                                loops.append(iter(v))
+                                q = q.then
+                            else:
+                                q = q.other
+                    elif op < 36:
+                        if op == 28:  # if
+                            q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
+                        elif op == 29:  # ret
+                            v = stack.pop()
+                            if not frames:
+                                return v
+                            if cell >= 0:
+                                cells[cell] = v
+                            elif cell == SETTLED:
+                                v = settle(v, meter)
+                            q, local, stack, loops, cell, root = frames.pop()
+                            stack.append(v)
+                        elif op == 30:  # the same and local, local, append, pop, as long as the list is
+                            args = local[q.a]
+                            for v in loops[-1]:
+                                local[q.slot] = v
+                                meter.left -= q.n
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                                for k in q.keys:
+                                    if type(v) is not dict:
+                                        v = None
+                                        break
+                                    fields = v
+                                    v = fields.get(k)
+                                local[q.to] = v
+                                if v is not None:
+                                    args.append(v)
                             loops.pop()
                             q = q.next
-                        else:
-                            local[q.slot], local[q.to] = v
-                            meter.left -= q.n
+                        elif op == 31:  # local_get, set, is_missing, if, is_map, if
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                v = fields.get(q.key, missing)
+                            else:
+                                v = missing
+                            local[q.to] = v
+                            q = q.other if type(v) is dict else q.then if v is missing else q.next
+                        elif op == 32:  # end of each, is_map, if, and on two fields down a leaf that may be absent
+                            for v in loops[-1]:
+                                local[q.slot] = v
+                                meter.left -= q.n
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                                if type(v) is dict:
+                                    fields = v
+                                    v = fields.get(q.key, missing)
+                                    local[q.to] = v
+                                    if v is missing:
+                                        continue
+                                    if type(v) is dict:
+                                        fields = v
+                                        v = fields.get(q.keys[0], missing)
+                                        local[q.b] = v
+                                        if v is missing or q.a(v):
+                                            continue
+                                q = q.other
+                                break
+                            else:
+                                loops.pop()
+                                q = q.next
+                        elif op == 33:  # end of each_index, c_charge, if
+                            v = following(loops[-1], done)
+                            if v is done:
+                                loops.pop()
+                                q = q.next
+                            else:
+                                local[q.to], local[q.slot] = v
+                                meter.left -= q.n
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                                meter.cost += q.a
+                                q = q.then if meter.cost > meter.cost_limit else q.other
+                        elif op == 34:  # is_empty, if
+                            v = local[q.slot] if q.slot >= 0 else stack.pop()
+                            q = q.then if type(v) in sized and not v else q.other
+                        else:  # local, p_leaf or p_scalar, if
+                            q = q.then if q.a(local[q.slot]) else q.other
+                    elif op < 44:
+                        if op == 36:  # const, equal
+                            stack.append(stack.pop() == q.a)
+                            q = q.next
+                        elif op == 37:  # what the type of a value decides
+                            q = q.types.get(type(stack.pop()), q.other)
+                        elif op == 38:  # no operand
+                            stack.append(q.a())
+                            q = q.next
+                        elif op == 39:  # invoke of two operands, with the meter
+                            v = stack.pop()
+                            stack.append(q.a(meter, stack.pop(), v))
+                            q = q.next
+                        elif op == 40:  # has(…) && …, where all of it is there
+                            if q.slot >= 0 and local[q.slot] is not True:
+                                q = q.other
+                                continue
+                            local[q.to] = True
+                            n = q.n
+                            for k_cost, k_path, whole in q.b:
+                                v = local[n]
+                                for k in k_path:
+                                    if type(v) is not dict:
+                                        v = missing
+                                        break
+                                    fields = v
+                                    v = fields.get(k, missing)
+                                    if v is missing:
+                                        break
+                                if v is missing:
+                                    q = whole
+                                    break
+                                meter.cost += k_cost
+                            else:
+                                local[q.a] = True
+                                q = q.next
+                        elif op == 41:  # local_get, set
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                local[q.to] = fields.get(q.key, missing)
+                            else:
+                                local[q.to] = missing
+                            q = q.next
+                        elif op == 42:  # two operands and the meter
+                            v = stack.pop()
+                            stack.append(q.a(stack.pop(), v, meter))
+                            q = q.next
+                        else:  # one operand and an immediate
+                            stack.append(q.a(stack.pop(), q.b))
+                            q = q.next
+                    else:
+                        if op == 44:  # get
+                            v = stack.pop()
+                            stack.append(v.get(q.key, missing) if type(v) is dict else missing)
+                            q = q.next
+                        elif op == 45:  # pop
+                            stack.pop()
+                            q = q.next
+                        elif op == 46:  # each_index
+                            loops.append(enumerate(stack.pop()))
                             q = q.then
+                        else:  # end of each, local_get, get …, set, is_map, if, and local_get, leaf, if …
+                            for v in loops[-1]:
+                                local[q.slot] = v
+                                meter.left -= q.n
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                                for k in q.keys:
+                                    if type(v) is not dict:
+                                        v = missing
+                                        break
+                                    fields = v
+                                    v = fields.get(k, missing)
+                                local[q.to] = v
+                                if type(v) is dict:
+                                    fields = v
+                                    for k, v in q.b:
+                                        if not v(fields.get(k, missing)):
+                                            break
+                                    else:
+                                        continue
+                                q = q.other
+                                break
+                            else:
+                                loops.pop()
+                                q = q.next
+                else:
+                    if op < 56:
+                        if op == 48:  # concat
+                            args = stack[-q.n :] if q.n else []
+                            if q.n:
+                                del stack[-q.n :]
+                            stack.append(concat(*args, meter))
+                            q = q.next
+                        elif op == 49:  # end of each
+                            v = following(loops[-1], done)
+                            if v is done:
+                                loops.pop()
+                                q = q.next
+                            else:
+                                local[q.slot] = v
+                                meter.left -= q.n
+                                q = q.then
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                        elif op == 50:  # the cost of a function in the place of its call
+                            meter.left -= q.n
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 73:  # each_pair
-                        loops.append(iter(pairs(stack.pop(), meter)))
-                        q = q.then
-                    elif op == 74:  # break
-                        loops.pop()
-                        if q.n:
-                            del stack[-q.n :]
-                        q = q.then
-                    else:  # next, with values to drop
-                        del stack[-q.n :]
-                        q = q.then
-                else:
-                    if op == 76:  # concat
-                        args = stack[-q.n :] if q.n else []
-                        if q.n:
-                            del stack[-q.n :]
-                        stack.append(concat(*args, meter))
-                        q = q.next
-                    elif op == 77:  # cell
-                        v = cells.get(q.n, _UNSET)
-                        if v is not _UNSET:
-                            stack.append(v)
                             q = q.next
-                        else:
+                        elif op == 51:  # is_true, if
+                            q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is True else q.other
+                        elif op == 52:  # c_charge, pop
+                            meter.cost += q.n
+                            q = q.next
+                        elif op == 53:  # as_list
+                            if type(stack[-1]) is not list:
+                                stack[-1] = []
+                            q = q.next
+                        elif op == 54:  # no operand, with the meter
+                            stack.append(q.a(meter))
+                            q = q.next
+                        else:  # end of each_index
+                            v = following(loops[-1], done)
+                            if v is done:
+                                loops.pop()
+                                q = q.next
+                            else:
+                                local[q.to], local[q.slot] = v
+                                meter.left -= q.n
+                                q = q.then
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                    elif op < 64:
+                        if op == 56:  # scoped, o_scoped
+                            v = stack.pop()
+                            if q.b:
+                                measure(v, meter)
+                            meter.charge((len(root) + len(v)) >> CHUNK)
                             n = q.n
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
                             cell = n
                             q = frame.first or frame.lay_out()
                             local = frame.locals.copy()
+                            root = {**root, **v}
                             stack = []
                             loops = []
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 78:  # c_path, j_path, j_root
-                        stack.append(q.a(root, q.keys))
-                        q = q.next
-                    elif op == 79:  # c_charge
-                        meter.cost += q.n
-                        stack.append(meter.cost > meter.cost_limit)
-                        q = q.next
-                    elif op == 80:  # no operand, with the meter
-                        stack.append(q.a(meter))
-                        q = q.next
-                    elif op == 81:  # scoped, o_scoped
-                        v = stack.pop()
-                        if q.b:
-                            measure(v, meter)
-                        meter.charge((len(root) + len(v)) >> CHUNK)
-                        n = q.n
-                        frames.append((q.next, local, stack, loops, cell, root))
-                        frame = q.a
-                        cell = n
-                        q = frame.first or frame.lay_out()
-                        local = frame.locals.copy()
-                        root = {**root, **v}
-                        stack = []
-                        loops = []
-                        meter.left -= frame.cost
-                        if meter.left < 0:
-                            raise OutOfFuel
-                    elif op == 82:  # reset
-                        stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
-                        q = q.next
-                    else:  # await
-                        registers = q.next, local, stack, loops, cell, root, frames, cells
-                        return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
+                        elif op == 57:  # cell
+                            v = cells.get(q.n, _UNSET)
+                            if v is not _UNSET:
+                                stack.append(v)
+                                q = q.next
+                            else:
+                                n = q.n
+                                frames.append((q.next, local, stack, loops, cell, root))
+                                frame = q.a
+                                cell = n
+                                q = frame.first or frame.lay_out()
+                                local = frame.locals.copy()
+                                stack = []
+                                loops = []
+                                meter.left -= frame.cost
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                        elif op == 58:  # two operands
+                            v = stack.pop()
+                            stack.append(q.a(stack.pop(), v))
+                            q = q.next
+                        elif op == 59:  # await
+                            registers = q.next, local, stack, loops, cell, root, frames, cells
+                            return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
+                        elif op == 60:  # append, pop
+                            v = stack.pop()
+                            stack.pop().append(v)
+                            q = q.next
+                        elif op == 61:  # reset
+                            stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
+                            q = q.next
+                        elif op == 62:  # ret out of loops of a function in the place of its call
+                            del loops[-q.n :]
+                            q = q.next
+                        else:  # append
+                            v = stack.pop()
+                            stack[-1].append(v)
+                            q = q.next
+                    elif op < 72:
+                        if op == 64:  # absent_null
+                            if stack[-1] is missing:
+                                stack[-1] = None
+                            q = q.next
+                        elif op == 65:  # one operand and the meter
+                            stack.append(q.a(stack.pop(), meter))
+                            q = q.next
+                        elif op == 66:  # call
+                            frames.append((q.next, local, stack, loops, cell, root))
+                            frame = q.a
+                            cell = q.n
+                            q = frame.first or frame.lay_out()
+                            n = frame.params
+                            if n:
+                                args = stack[-n:]
+                                del stack[-n:]
+                                local = args + frame.locals
+                            else:
+                                local = frame.locals.copy()
+                            stack = []
+                            loops = []
+                            meter.left -= frame.cost
+                            if meter.left < 0:
+                                raise OutOfFuel
+                        elif op == 67:  # each
+                            loops.append(iter(stack.pop()))
+                            q = q.then
+                        elif op == 68:  # end of each_pair
+                            v = following(loops[-1], done)
+                            if v is done:
+                                loops.pop()
+                                q = q.next
+                            else:
+                                local[q.slot], local[q.to] = v
+                                meter.left -= q.n
+                                q = q.then
+                                if meter.left < 0:
+                                    raise OutOfFuel
+                        elif op == 69:  # each_pair
+                            loops.append(iter(pairs(stack.pop(), meter)))
+                            q = q.then
+                        elif op == 70:  # const, equal, if
+                            q = q.then if stack.pop() == q.a else q.other
+                        else:  # local_get, p_leaf or p_scalar, if
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                v = fields.get(q.key, missing)
+                            else:
+                                v = missing
+                            q = q.then if q.a(v) else q.other
+                    elif op < 80:
+                        if op == 72:  # local_get, get …, set
+                            v = local[q.slot]
+                            for k in q.keys:
+                                if type(v) is not dict:
+                                    v = missing
+                                    break
+                                fields = v
+                                v = fields.get(k, missing)
+                            local[q.to] = v
+                            q = q.next
+                        elif op == 73:  # is_false, if
+                            q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is False else q.other
+                        elif op == 74:  # c_has
+                            v = stack.pop()
+                            stack.append(q.key in v if type(v) is dict else c_has(v, q.key))
+                            q = q.next
+                        elif op == 75:  # c_charge, if
+                            meter.cost += q.n
+                            q = q.then if meter.cost > meter.cost_limit else q.other
+                        elif op == 76:  # local, c_select
+                            v = local[q.slot]
+                            k = q.key
+                            stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                            q = q.next
+                        elif op == 77:  # c_select
+                            v = stack.pop()
+                            k = q.key
+                            stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
+                            q = q.next
+                        elif op == 78:  # put_key
+                            v = stack.pop()
+                            key = stack.pop()
+                            stack[-1][key] = v
+                            q = q.next
+                        else:  # break
+                            loops.pop()
+                            if q.n:
+                                del stack[-q.n :]
+                            q = q.then
+                    else:
+                        if op == 80:  # next, with values to drop
+                            del stack[-q.n :]
+                            q = q.then
+                        else:  # c_charge
+                            meter.cost += q.n
+                            stack.append(meter.cost > meter.cost_limit)
+                            q = q.next
         except OutOfFuel:
             return exhausted(fn.result, meter)

@@ -1,8 +1,7 @@
 """Verified functions to the code that tier 1 runs: quadruples ``(number, a, b, c)`` with jumps resolved.
 
-Immediates become what they stand for, ``end`` of an ``if`` goes away, conditions go straight to the arm they decide
-for, and those that often stand together become one (``vm.neighbours``). The loop of ``vm.interp`` is the only
-reader."""
+Immediates become what they stand for, and ``end`` of an ``if`` goes away. ``vm.joins`` makes fewer of them once they
+are linked; the loop of ``vm.interp`` is the only reader."""
 
 from __future__ import annotations
 
@@ -12,11 +11,10 @@ from typing import Any, Final
 
 from vm.functions import body_of
 from vm.host import HOST_CALLS, NOTHING, PASSED
-from vm.neighbours import MOST, pair, row
+from vm.joins import joined
 from vm.quads import (
     ABSENT_NULL,
     APPEND,
-    ARMS,
     AS_LIST,
     AWAIT,
     BREAK,
@@ -30,33 +28,16 @@ from vm.quads import (
     EACH,
     EACH_INDEX,
     EACH_PAIR,
-    ENDS,
     EQUAL_TEXT,
     FUEL,
     GET,
     GOES_TO,
     HAS,
     IF,
-    IF_ABSENT,
-    IF_EMPTY,
-    IF_EQUAL_TEXT,
-    IF_ERR,
-    IF_FALSE,
-    IF_LEAF,
-    IF_LIST,
-    IF_MAP,
-    IF_MISSING,
-    IF_NULL,
-    IF_TEST,
-    IF_TEXT,
-    IF_TRUE,
     INVOKE,
-    INVOKE_1,
-    INVOKE_2,
     INVOKE_2_METER,
     INVOKE_METER,
     JUMP,
-    LEAF,
     LEAVE,
     LOCAL,
     LOCAL_GET,
@@ -85,26 +66,15 @@ from vm.quads import (
     Code,
     Frame,
     Quad,
+    Step,
+    link,
+    ready,
 )
 from vm.semantics import METERED, SEMANTICS
 from vm.structure import LOOPS
 from vm.values import MISSING, Value
 from vm.verify import VerifiedFunction, VerifiedModule
 
-_TESTS: Final = {
-    SEMANTICS["is_absent"]: IF_ABSENT,
-    SEMANTICS["is_missing"]: IF_MISSING,
-    SEMANTICS["is_list"]: IF_LIST,
-    SEMANTICS["is_map"]: IF_MAP,
-    SEMANTICS["is_text"]: IF_TEXT,
-    SEMANTICS["is_null"]: IF_NULL,
-    SEMANTICS["is_empty"]: IF_EMPTY,
-    SEMANTICS["is_true"]: IF_TRUE,
-    SEMANTICS["is_false"]: IF_FALSE,
-    SEMANTICS["is_err"]: IF_ERR,
-}
-_TRUTHY: Final = SEMANTICS["j_truthy"]
-_NOT: Final = SEMANTICS["not"]
 _CONSTANTS: Final[dict[str, Value]] = {
     "true": True,
     "false": False,
@@ -124,8 +94,6 @@ _SHORT: Final = 512
 """Bytes of code, and locals, of what may be put in the place of calls."""
 _LONG: Final = 4096
 """Quadruples beyond which a function takes no others up."""
-_LOOK_AHEAD: Final = 8
-"""Negations and jumps that threading looks through: a bound, as code may be one long row of them."""
 
 
 def frames_of(
@@ -135,11 +103,11 @@ def frames_of(
     the instructions have them."""
     frames: list[Frame] = []
 
-    def code(fn: VerifiedFunction) -> tuple[Code, int]:
+    def code(fn: VerifiedFunction) -> tuple[Step, int]:
         if layout is not None:
-            return layout(fn, frames).plain(), 0
+            return ready(link(layout(fn, frames).plain())), 0
         made = Layout(m, fn, frames)
-        return made.code(), made.more
+        return ready(joined(link(made.code()))), made.more
 
     frames.extend(Frame(fn, partial(code, fn)) for fn in m.functions)
     return frames
@@ -175,14 +143,9 @@ class Layout:
         return self.out
 
     def code(self) -> Code:
+        """The code with short functions in the place of their calls."""
         self.places_calls = True
-        self.plain()
-        for place in range(len(self.out) - 1, -1, -1):
-            self.thread(place)
-        targets = self.targets()
-        empty = self.fuse(targets)
-        self.join(targets, empty)
-        return self.compact(empty)
+        return self.plain()
 
     # one instruction after another
 
@@ -270,9 +233,9 @@ class Layout:
             case "concat":
                 self.emit(CONCAT, a)
             case "p_leaf":
-                self.emit(LEAF, m.leaf(a))
+                self.emit(ONE, m.leaf(a))
             case "p_scalar":
-                self.emit(LEAF, m.scalar(a))
+                self.emit(ONE, m.scalar(a))
             case "equal" if self.instrs[i - 1].op.name == "const" and type(self.out[-1][1]) is str:
                 self.out[-1] = (EQUAL_TEXT, self.out[-1][1], None, None)
             case _:
@@ -315,7 +278,7 @@ class Layout:
         n = len(entry.params)
         measured = self.fn.measured.get(i, ())
         if n in (1, 2) and not (entry.sized or measured or metered):
-            self.emit(INVOKE_1 if n == 1 else INVOKE_2, body)
+            self.emit(ONE if n == 1 else TWO, body)
         elif n in (1, 2) and not (entry.sized or measured):
             self.emit(INVOKE_METER if n == 1 else INVOKE_2_METER, body)
         else:
@@ -348,130 +311,6 @@ class Layout:
                 self.out.append((LEAVE, loops[place], None, None))
             self.out.append((JUMP, None, at[-1], None))
         self.more += len(callee.locals)
-
-    # making it shorter
-
-    def thread(self, place: int) -> None:
-        """Lets what decides an ``if`` go straight to its arms. Works from the end, so that chains of conditions
-        collapse: ``is_text`` before ``if`` becomes one instruction, ``true`` before ``if`` a jump."""
-        out = self.out
-        number, a, b, c = out[place]
-        if number in ARMS:
-            out[place] = (number, a, self.landing(b), self.landing(c))
-            return
-        if number in GOES_TO or number in MAY_GO_TO:
-            out[place] = (number, a, self.landing(b), None)
-            return
-        at = place + 1
-        negated = False
-        for _ in range(_LOOK_AHEAD):
-            if at >= len(out):
-                return
-            if out[at][0] == JUMP:
-                at = out[at][2]
-            elif out[at][0] == ONE and out[at][1] is _NOT:
-                negated = not negated
-                at += 1
-            else:
-                break
-        if at >= len(out) or out[at][0] != IF:
-            return
-        _, _, then, other = out[at]
-        if negated:
-            then, other = other, then
-        if number == CONST and (a is True or a is False):
-            out[place] = (JUMP, None, then if a else other, None)
-        elif number == ONE and a in _TESTS:
-            out[place] = (_TESTS[a], -1, then, other)
-        elif number == ONE and a is _TRUTHY:
-            out[place] = (IF_TEST, a, then, other)
-        elif number == ONE and a is _NOT:
-            out[place] = (IF, -1, other, then)
-        elif number == LEAF:
-            out[place] = (IF_LEAF, a, then, other)
-        elif number == EQUAL_TEXT:
-            out[place] = (IF_EQUAL_TEXT, a, then, other)
-
-    def landing(self, at: int) -> int:
-        """Where a jump to a place ends up, jumps in a row followed."""
-        for _ in range(_LOOK_AHEAD):
-            if at >= len(self.out) or self.out[at][0] != JUMP:
-                break
-            at = self.out[at][2]
-        return at
-
-    def targets(self) -> set[int]:
-        """The places that some quadruple may go to."""
-        out = self.out
-        found = {q[3] for q in out if q[0] in ARMS}
-        return found | {q[2] for q in out if q[0] in ARMS or q[0] in GOES_TO or q[0] in MAY_GO_TO}
-
-    def fuse(self, targets: set[int]) -> set[int]:
-        """Makes one of two neighbours that nobody jumps between; answers the places left empty."""
-        out = self.out
-        empty: set[int] = set()
-        second = len(out)
-        for first in range(len(out) - 1, -1, -1):
-            if second < len(out) and not any(p in targets for p in range(first + 1, second + 1)):
-                made = pair(out[first], out[second])
-                if made is not None:
-                    out[first] = made[0]
-                    if len(made) == 1:
-                        empty.add(second)
-                    else:
-                        out[second] = made[1]
-            second = first
-        return empty
-
-    def join(self, targets: set[int], empty: set[int]) -> None:
-        """Makes one of a row of neighbours that nobody jumps between, and adds the places that this leaves empty."""
-        places = [p for p in range(len(self.out)) if p not in empty]
-        at = 0
-        while at < len(places):
-            end = at + 1
-            while end < min(len(places), at + MOST) and places[end] not in targets:
-                end += 1
-            found = row([self.out[p] for p in places[at:end]])
-            if found is not None:
-                made, length = found
-                self.out[places[at]] = made
-                empty.update(places[at + 1 : at + length])
-                at += length - 1
-            at += 1
-
-    def compact(self, empty: set[int]) -> Code:
-        """Drops empty places and code that nobody reaches, and moves the jumps."""
-        out = self.out
-        reached: set[int] = set()
-        todo = [0]
-        while todo:
-            p = todo.pop()
-            if p in reached or p >= len(out):
-                continue
-            reached.add(p)
-            number, _, b, c = out[p]
-            if p in empty:
-                todo.append(p + 1)
-            elif number in ARMS:
-                todo += (b, c)
-            elif number in GOES_TO:
-                todo.append(b)
-            elif number in MAY_GO_TO:
-                todo += (b, p + 1)
-            elif number not in ENDS:
-                todo.append(p + 1)
-        places: list[int] = []
-        kept: Code = []
-        for p, quad in enumerate(out):
-            places.append(len(kept))
-            if p in reached and p not in empty:
-                kept.append(quad)
-        for p, (number, a, b, c) in enumerate(kept):
-            if number in ARMS:
-                kept[p] = (number, a, places[b], places[c])
-            elif number in GOES_TO or number in MAY_GO_TO:
-                kept[p] = (number, a, places[b], None)
-        return kept
 
 
 def _moved(quad: Quad, slots: int, at: list[int]) -> Quad:

@@ -212,10 +212,10 @@ def plain(m: VerifiedModule) -> Any:
     [
         (FIELD, "VV", ["FIELD_MAP", "PATH_SET"]),
         (ELEMENTS, "VVV", ["NEXT_MAP", "WALK_SET"]),
-        (PROJECTION, "VVVL", ["COLLECT", "EACH_LIST"]),
+        (PROJECTION, "VVVL", ["COLLECT", "EACH_LIST", "NEW_LIST"]),
         (EVERY, "V", ["EVERY", "RET_CONST"]),
-        (HAS, "VVV", ["HAS_AND", "IF_FALSE", "HAS"]),
-        (FAILED, "V", ["IF_ERR"]),
+        (HAS, "VVV", ["HAS_ROW"]),
+        (FAILED, "V", ["SET_SWITCH"]),
         (EMPTY, "VS", ["IF_EMPTY", "INVOKE"]),
         (KIND, "", ["IF_PATH_TEXT"]),
     ],
