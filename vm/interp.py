@@ -86,9 +86,11 @@ class _Interpreter:
         frames: list[tuple[Step, list[Value], list[Value], list[Any], int, dict[str, Any]]]
         frame: Frame
         q: Step
+        then: Step | None
         local: list[Value]
         stack: list[Value]
         loops: list[Any]
+        loop: list[Value]
         args: list[Value]
         missing = MISSING
         sized = SIZED
@@ -124,11 +126,7 @@ class _Interpreter:
                     elif op == 1:  # const
                         stack.append(q.a)
                         q = q.next
-                    elif op == 2:  # set, what its type decides
-                        v = stack.pop()
-                        local[q.slot] = v
-                        q = q.types.get(type(v), q.other)
-                    else:  # local_get, set, is_missing, if, is_list, if, is_empty, if, as_list, each
+                    elif op == 2:  # local_get, set, is_missing, if, is_list, if, is_empty, if, as_list, each
                         v = local[q.slot]
                         if type(v) is dict:
                             fields = v
@@ -141,8 +139,7 @@ class _Interpreter:
                             q = q.then
                         else:
                             q = q.next if v is missing else q.other
-                elif op < 8:
-                    if op == 4:  # const, ret
+                    else:  # const, ret
                         v = q.a
                         if not frames:
                             return v
@@ -152,7 +149,8 @@ class _Interpreter:
                             v = settle(v, meter)
                         q, local, stack, loops, cell, root = frames.pop()
                         stack.append(v)
-                    elif op == 5:  # path, const, equal, if
+                elif op < 8:
+                    if op == 4:  # path, const, equal, if
                         v = root
                         for k in q.keys:
                             if type(v) is not dict:
@@ -161,6 +159,10 @@ class _Interpreter:
                             fields = v
                             v = fields.get(k, missing)
                         q = q.then if v == q.key else q.other
+                    elif op == 5:  # set, what its type decides
+                        v = stack.pop()
+                        local[q.slot] = v
+                        q = q.types.get(type(v), q.other)
                     elif op == 6:  # cost, path, set
                         meter.left -= q.n
                         if meter.left < 0:
@@ -179,10 +181,7 @@ class _Interpreter:
                         local[q.to] = v
                         q = q.types.get(type(v), q.other)
                 elif op < 12:
-                    if op == 8:  # one operand
-                        stack.append(q.a(stack.pop()))
-                        q = q.next
-                    elif op == 9:  # end of each, is_map, if
+                    if op == 8:  # end of each, is_map, if
                         v = following(loops[-1], done)
                         if v is done:
                             loops.pop()
@@ -193,10 +192,10 @@ class _Interpreter:
                             q = q.then if type(v) is dict else q.other
                             if meter.left < 0:
                                 raise OutOfFuel
-                    elif op == 10:  # invoke of one operand, with the meter
+                    elif op == 9:  # invoke of one operand, with the meter
                         stack.append(q.a(meter, stack.pop()))
                         q = q.next
-                    else:  # invoke
+                    elif op == 10:  # invoke
                         body, n, lengths, measured, metered = q.a
                         args = stack[-n:] if n else []
                         if n:
@@ -205,11 +204,7 @@ class _Interpreter:
                             charge_operands(lengths, measured, args, meter)
                         stack.append(body(meter, *args) if metered else body(*args))
                         q = q.next
-                elif op < 16:
-                    if op == 12:  # tee
-                        local[q.slot] = stack[-1]
-                        q = q.next
-                    elif op == 13:  # path, path and absent_null
+                    else:  # path, path and absent_null
                         absent = q.key
                         v = root
                         for k in q.keys:
@@ -220,11 +215,8 @@ class _Interpreter:
                             v = fields.get(k, absent)
                         stack.append(v)
                         q = q.next
-                    elif op == 14:  # set, if
-                        v = stack.pop()
-                        local[q.slot] = v
-                        q = q.then if v else q.other
-                    else:  # local_get, set, is_missing, if
+                elif op < 16:
+                    if op == 12:  # local_get, set, is_missing, if
                         v = local[q.slot]
                         if type(v) is dict:
                             fields = v
@@ -233,89 +225,66 @@ class _Interpreter:
                             v = missing
                         local[q.to] = v
                         q = q.then if v is missing else q.other
-                elif op < 20:
-                    if op == 16:  # p_leaf, p_scalar or another of one operand, if
-                        q = q.then if q.a(stack.pop()) else q.other
-                    elif op == 17:  # set
+                    elif op == 13:  # one operand
+                        stack.append(q.a(stack.pop()))
+                        q = q.next
+                    elif op == 14:  # what the type of a local decides
+                        q = q.types.get(type(local[q.slot]), q.other)
+                    else:  # set
                         local[q.slot] = stack.pop()
                         q = q.next
-                    elif op == 18:  # what the type of a local decides
-                        q = q.types.get(type(local[q.slot]), q.other)
-                    else:  # c_path, j_path, j_root
+                elif op < 20:
+                    if op == 16:  # c_path, j_path, j_root
                         stack.append(q.a(root, q.keys))
+                        q = q.next
+                    elif op == 17:  # end of each, local_get, p_leaf or p_scalar, if
+                        for v in loops[-1]:
+                            local[q.slot] = v
+                            meter.left -= q.n
+                            if meter.left < 0:
+                                raise OutOfFuel
+                            if type(v) is dict:
+                                fields = v
+                                v = fields.get(q.key, missing)
+                            else:
+                                v = missing
+                            if not q.a(v):
+                                q = q.other
+                                break
+                        else:
+                            loops.pop()
+                            q = q.next
+                    elif op == 18:  # tee, p_leaf, p_scalar or another of one operand, if
+                        v = stack.pop()
+                        local[q.slot] = v
+                        q = q.then if q.a(v) else q.other
+                    else:  # local_get
+                        v = local[q.slot]
+                        if type(v) is dict:
+                            fields = v
+                            stack.append(fields.get(q.key, missing))
+                        else:
+                            stack.append(missing)
                         q = q.next
                 elif op < 48:
                     if op < 28:
-                        if op == 20:  # local, set
-                            local[q.to] = local[q.slot]
-                            q = q.next
-                        elif op == 21:  # end of each, local_get, p_leaf or p_scalar, if
-                            for v in loops[-1]:
-                                local[q.slot] = v
-                                meter.left -= q.n
-                                if meter.left < 0:
-                                    raise OutOfFuel
-                                if type(v) is dict:
-                                    fields = v
-                                    v = fields.get(q.key, missing)
-                                else:
-                                    v = missing
-                                if not q.a(v):
-                                    q = q.other
-                                    break
-                            else:
-                                loops.pop()
-                                q = q.next
-                        elif op == 22:  # put
+                        if op == 20:  # put
                             v = stack.pop()
                             stack[-1][q.key] = v
                             q = q.next
-                        elif op == 23:  # local_get
-                            v = local[q.slot]
-                            if type(v) is dict:
-                                fields = v
-                                stack.append(fields.get(q.key, missing))
-                            else:
-                                stack.append(missing)
-                            q = q.next
-                        elif op == 24:  # local_get, absent_null, append
-                            v = local[q.slot]
-                            if type(v) is dict:
-                                fields = v
-                                stack[-1].append(fields.get(q.key))
-                            else:
-                                stack[-1].append(None)
-                            q = q.next
-                        elif op == 25:  # new_list, set
-                            local[q.slot] = []
-                            q = q.next
-                        elif op == 26:  # as_list, each
-                            v = local[q.slot] if q.slot >= 0 else stack.pop()
-                            loops.append(iter(v if type(v) is list else ()))
-                            q = q.then
-                        else:  # is_list, if, is_empty, if, as_list, each
+                        elif op == 21:  # is_list, if, is_empty, if, as_list, each
                             v = local[q.slot]
                             if type(v) is list and v:
                                 loops.append(iter(v))
                                 q = q.then
                             else:
                                 q = q.other
-                    elif op < 36:
-                        if op == 28:  # if
-                            q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
-                        elif op == 29:  # ret
-                            v = stack.pop()
-                            if not frames:
-                                return v
-                            if cell >= 0:
-                                cells[cell] = v
-                            elif cell == SETTLED:
-                                v = settle(v, meter)
-                            q, local, stack, loops, cell, root = frames.pop()
-                            stack.append(v)
-                        elif op == 30:  # the same and local, local, append, pop, as long as the list is
-                            args = local[q.a]
-                            for v in loops[-1]:
+                        elif op == 22:  # new_list, set, as_list, each, and what is there on the way down appended
+                            args = []
+                            local[q.a] = args
+                            v = local[q.key]
+                            loop = v if type(v) is list else []
+                            for v in loop:
                                 local[q.slot] = v
                                 meter.left -= q.n
                                 if meter.left < 0:
@@ -329,18 +298,19 @@ class _Interpreter:
                                 local[q.to] = v
                                 if v is not None:
                                     args.append(v)
-                            loops.pop()
+                            local[q.b] = args
                             q = q.next
-                        elif op == 31:  # local_get, set, is_missing, if, is_map, if
-                            v = local[q.slot]
-                            if type(v) is dict:
-                                fields = v
-                                v = fields.get(q.key, missing)
-                            else:
-                                v = missing
-                            local[q.to] = v
-                            q = q.other if type(v) is dict else q.then if v is missing else q.next
-                        elif op == 32:  # end of each, is_map, if, and on two fields down a leaf that may be absent
+                        elif op == 23:  # ret
+                            v = stack.pop()
+                            if not frames:
+                                return v
+                            if cell >= 0:
+                                cells[cell] = v
+                            elif cell == SETTLED:
+                                v = settle(v, meter)
+                            q, local, stack, loops, cell, root = frames.pop()
+                            stack.append(v)
+                        elif op == 24:  # end of each, is_map, if, and on two fields down a leaf that may be absent
                             for v in loops[-1]:
                                 local[q.slot] = v
                                 meter.left -= q.n
@@ -363,7 +333,18 @@ class _Interpreter:
                             else:
                                 loops.pop()
                                 q = q.next
-                        elif op == 33:  # end of each_index, c_charge, if
+                        elif op == 25:  # local_get, set, is_missing, if, is_map, if
+                            v = local[q.slot]
+                            if type(v) is dict:
+                                fields = v
+                                v = fields.get(q.key, missing)
+                            else:
+                                v = missing
+                            local[q.to] = v
+                            q = q.other if type(v) is dict else q.then if v is missing else q.next
+                        elif op == 26:  # if
+                            q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
+                        else:  # end of each_index, c_charge, if
                             v = following(loops[-1], done)
                             if v is done:
                                 loops.pop()
@@ -375,25 +356,33 @@ class _Interpreter:
                                     raise OutOfFuel
                                 meter.cost += q.a
                                 q = q.then if meter.cost > meter.cost_limit else q.other
-                        elif op == 34:  # is_empty, if
+                    elif op < 36:
+                        if op == 28:  # set, if
+                            v = stack.pop()
+                            local[q.slot] = v
+                            q = q.then if v else q.other
+                        elif op == 29:  # is_empty, if
                             v = local[q.slot] if q.slot >= 0 else stack.pop()
                             q = q.then if type(v) in sized and not v else q.other
-                        else:  # local, p_leaf or p_scalar, if
+                        elif op == 30:  # local, p_leaf or p_scalar, if
                             q = q.then if q.a(local[q.slot]) else q.other
-                    elif op < 44:
-                        if op == 36:  # const, equal
-                            stack.append(stack.pop() == q.a)
-                            q = q.next
-                        elif op == 37:  # what the type of a value decides
+                        elif op == 31:  # const, equal, not, set, if
+                            v = local[q.slot] if q.slot >= 0 else stack.pop()
+                            v = (v == q.key) is not q.b
+                            local[q.to] = v
+                            q = q.then if v else q.other
+                        elif op == 32:  # tee, what the type of a value decides
+                            v = stack[-1]
+                            local[q.slot] = v
+                            then = q.types.get(type(v))
+                            if then is None:
+                                q = q.other
+                            else:
+                                stack.pop()
+                                q = then
+                        elif op == 33:  # what the type of a value decides
                             q = q.types.get(type(stack.pop()), q.other)
-                        elif op == 38:  # no operand
-                            stack.append(q.a())
-                            q = q.next
-                        elif op == 39:  # invoke of two operands, with the meter
-                            v = stack.pop()
-                            stack.append(q.a(meter, stack.pop(), v))
-                            q = q.next
-                        elif op == 40:  # has(…) && …, where all of it is there
+                        elif op == 34:  # has(…) && …, where all of it is there
                             if q.slot >= 0 and local[q.slot] is not True:
                                 q = q.other
                                 continue
@@ -416,7 +405,12 @@ class _Interpreter:
                             else:
                                 local[q.a] = True
                                 q = q.next
-                        elif op == 41:  # local_get, set
+                        else:  # invoke of two operands, with the meter
+                            v = stack.pop()
+                            stack.append(q.a(meter, stack.pop(), v))
+                            q = q.next
+                    elif op < 44:
+                        if op == 36:  # local_get, set
                             v = local[q.slot]
                             if type(v) is dict:
                                 fields = v
@@ -424,25 +418,41 @@ class _Interpreter:
                             else:
                                 local[q.to] = missing
                             q = q.next
-                        elif op == 42:  # two operands and the meter
+                        elif op == 37:  # two operands and the meter
                             v = stack.pop()
                             stack.append(q.a(stack.pop(), v, meter))
                             q = q.next
-                        else:  # one operand and an immediate
+                        elif op == 38:  # one operand and an immediate
                             stack.append(q.a(stack.pop(), q.b))
                             q = q.next
-                    else:
-                        if op == 44:  # get
+                        elif op == 39:  # tee
+                            local[q.slot] = stack[-1]
+                            q = q.next
+                        elif op == 40:  # p_leaf, p_scalar or another of one operand, if
+                            q = q.then if q.a(stack.pop()) else q.other
+                        elif op == 41:  # get
                             v = stack.pop()
                             stack.append(v.get(q.key, missing) if type(v) is dict else missing)
                             q = q.next
-                        elif op == 45:  # pop
-                            stack.pop()
+                        elif op == 42:  # new_list, and local_get, absent_null, append …
+                            args = []
+                            v = local[q.slot]
+                            for k in q.keys:
+                                if type(v) is dict:
+                                    fields = v
+                                    args.append(fields.get(k))
+                                else:
+                                    args.append(None)
+                            stack.append(args)
                             q = q.next
-                        elif op == 46:  # each_index
+                        else:  # each_index
                             loops.append(enumerate(stack.pop()))
                             q = q.then
-                        else:  # end of each, local_get, get …, set, is_map, if, and local_get, leaf, if …
+                    else:
+                        if op == 44:  # pop
+                            stack.pop()
+                            q = q.next
+                        elif op == 45:  # end of each, local_get, get …, set, is_map, if, and local_get, leaf, if …
                             for v in loops[-1]:
                                 local[q.slot] = v
                                 meter.left -= q.n
@@ -467,13 +477,19 @@ class _Interpreter:
                             else:
                                 loops.pop()
                                 q = q.next
-                else:
-                    if op < 56:
-                        if op == 48:  # concat
+                        elif op == 46:  # concat
                             args = stack[-q.n :] if q.n else []
                             if q.n:
                                 del stack[-q.n :]
                             stack.append(concat(*args, meter))
+                            q = q.next
+                        else:  # local, set
+                            local[q.to] = local[q.slot]
+                            q = q.next
+                else:
+                    if op < 56:
+                        if op == 48:  # no operand
+                            stack.append(q.a())
                             q = q.next
                         elif op == 49:  # end of each
                             v = following(loops[-1], done)
@@ -486,22 +502,22 @@ class _Interpreter:
                                 q = q.then
                                 if meter.left < 0:
                                     raise OutOfFuel
-                        elif op == 50:  # the cost of a function in the place of its call
-                            meter.left -= q.n
-                            if meter.left < 0:
-                                raise OutOfFuel
-                            q = q.next
-                        elif op == 51:  # is_true, if
+                        elif op == 50:  # is_true, if
                             q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is True else q.other
-                        elif op == 52:  # c_charge, pop
+                        elif op == 51:  # c_charge, pop
                             meter.cost += q.n
                             q = q.next
-                        elif op == 53:  # as_list
+                        elif op == 52:  # as_list
                             if type(stack[-1]) is not list:
                                 stack[-1] = []
                             q = q.next
-                        elif op == 54:  # no operand, with the meter
+                        elif op == 53:  # no operand, with the meter
                             stack.append(q.a(meter))
+                            q = q.next
+                        elif op == 54:  # the cost of a function in the place of its call
+                            meter.left -= q.n
+                            if meter.left < 0:
+                                raise OutOfFuel
                             q = q.next
                         else:  # end of each_index
                             v = following(loops[-1], done)
@@ -553,32 +569,39 @@ class _Interpreter:
                             v = stack.pop()
                             stack.append(q.a(stack.pop(), v))
                             q = q.next
-                        elif op == 59:  # await
+                        elif op == 59:  # new_list, set
+                            local[q.slot] = []
+                            q = q.next
+                        elif op == 60:  # await
                             registers = q.next, local, stack, loops, cell, root, frames, cells
                             return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
-                        elif op == 60:  # append, pop
+                        elif op == 61:  # append, pop
                             v = stack.pop()
                             stack.pop().append(v)
                             q = q.next
-                        elif op == 61:  # reset
+                        elif op == 62:  # reset
                             stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
                             q = q.next
-                        elif op == 62:  # ret out of loops of a function in the place of its call
+                        else:  # ret out of loops of a function in the place of its call
                             del loops[-q.n :]
                             q = q.next
-                        else:  # append
+                    elif op < 72:
+                        if op == 64:  # append
                             v = stack.pop()
                             stack[-1].append(v)
                             q = q.next
-                    elif op < 72:
-                        if op == 64:  # absent_null
+                        elif op == 65:  # as_list, each
+                            v = local[q.slot] if q.slot >= 0 else stack.pop()
+                            loops.append(iter(v if type(v) is list else ()))
+                            q = q.then
+                        elif op == 66:  # absent_null
                             if stack[-1] is missing:
                                 stack[-1] = None
                             q = q.next
-                        elif op == 65:  # one operand and the meter
+                        elif op == 67:  # one operand and the meter
                             stack.append(q.a(stack.pop(), meter))
                             q = q.next
-                        elif op == 66:  # call
+                        elif op == 68:  # call
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
                             cell = q.n
@@ -595,10 +618,10 @@ class _Interpreter:
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
-                        elif op == 67:  # each
+                        elif op == 69:  # each
                             loops.append(iter(stack.pop()))
                             q = q.then
-                        elif op == 68:  # end of each_pair
+                        elif op == 70:  # end of each_pair
                             v = following(loops[-1], done)
                             if v is done:
                                 loops.pop()
@@ -609,12 +632,13 @@ class _Interpreter:
                                 q = q.then
                                 if meter.left < 0:
                                     raise OutOfFuel
-                        elif op == 69:  # each_pair
+                        else:  # each_pair
                             loops.append(iter(pairs(stack.pop(), meter)))
                             q = q.then
-                        elif op == 70:  # const, equal, if
+                    elif op < 80:
+                        if op == 72:  # const, equal, if
                             q = q.then if stack.pop() == q.a else q.other
-                        else:  # local_get, p_leaf or p_scalar, if
+                        elif op == 73:  # local_get, p_leaf or p_scalar, if
                             v = local[q.slot]
                             if type(v) is dict:
                                 fields = v
@@ -622,8 +646,7 @@ class _Interpreter:
                             else:
                                 v = missing
                             q = q.then if q.a(v) else q.other
-                    elif op < 80:
-                        if op == 72:  # local_get, get …, set
+                        elif op == 74:  # local_get, get …, set
                             v = local[q.slot]
                             for k in q.keys:
                                 if type(v) is not dict:
@@ -633,37 +656,40 @@ class _Interpreter:
                                 v = fields.get(k, missing)
                             local[q.to] = v
                             q = q.next
-                        elif op == 73:  # is_false, if
+                        elif op == 75:  # const, equal
+                            stack.append(stack.pop() == q.a)
+                            q = q.next
+                        elif op == 76:  # is_false, if
                             q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) is False else q.other
-                        elif op == 74:  # c_has
+                        elif op == 77:  # c_has
                             v = stack.pop()
                             stack.append(q.key in v if type(v) is dict else c_has(v, q.key))
                             q = q.next
-                        elif op == 75:  # c_charge, if
+                        elif op == 78:  # c_charge, if
                             meter.cost += q.n
                             q = q.then if meter.cost > meter.cost_limit else q.other
-                        elif op == 76:  # local, c_select
+                        else:  # local, c_select
                             v = local[q.slot]
                             k = q.key
                             stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
                             q = q.next
-                        elif op == 77:  # c_select
+                    else:
+                        if op == 80:  # c_select
                             v = stack.pop()
                             k = q.key
                             stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
                             q = q.next
-                        elif op == 78:  # put_key
+                        elif op == 81:  # put_key
                             v = stack.pop()
                             key = stack.pop()
                             stack[-1][key] = v
                             q = q.next
-                        else:  # break
+                        elif op == 82:  # break
                             loops.pop()
                             if q.n:
                                 del stack[-q.n :]
                             q = q.then
-                    else:
-                        if op == 80:  # next, with values to drop
+                        elif op == 83:  # next, with values to drop
                             del stack[-q.n :]
                             q = q.then
                         else:  # c_charge

@@ -8,7 +8,6 @@ point."""
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, Final, TypeAlias
 
 from vm import quads
@@ -48,7 +47,7 @@ def joined(steps: list[Step]) -> list[Step]:
         _pair(step, found)
     for step in found:
         _land(step)
-    for join in (_fields, _row_of_has, _opened, _loop, _by_its_type, _moved):
+    for join in (_fields, _row_of_has, _projected, _opened, _loop, _by_its_type, _moved):
         for step in reversed(found):
             join(step)
     return found
@@ -94,6 +93,7 @@ def _pair(step: Step, found: list[Step]) -> None:
     behind = step.next
     match step.op, behind.op:
         case quads.LOCAL, op if op in ON_LOCALS and behind.slot < 0:
+            step.to, step.key, step.b = behind.to, behind.key, behind.b
             _become(step, op, behind)
         case quads.LOCAL, quads.IF_LEAF:
             step.a = behind.a
@@ -110,19 +110,26 @@ def _pair(step: Step, found: list[Step]) -> None:
         case quads.LOCAL_GET, quads.IF_LEAF:
             step.a = behind.a
             _become(step, quads.IF_FIELD_LEAF, behind)
-        case quads.LOCAL_GET, quads.ABSENT_NULL if behind.next.op == quads.APPEND:
-            _become(step, quads.APPEND_FIELD, behind.next)
         case quads.TEE, quads.IF if behind.slot < 0:
             _become(step, quads.SET_IF, behind)
         case quads.TEE, op if op in ON_LOCALS and behind.slot < 0:
-            test = copy(behind)
+            test = behind.twin()
             test.slot = step.slot
             step.op, step.next = quads.SET, test
             found.append(test)
+        case quads.TEE, quads.IF_LEAF:
+            step.a = behind.a
+            _become(step, quads.SET_LEAF, behind)
         case quads.TEE, quads.POP:
             _become(step, quads.SET, behind)
         case quads.SET, quads.IF if behind.slot == step.slot:
             _become(step, quads.SET_IF, behind)
+        case quads.EQUAL_TEXT, _:
+            negated = behind.op == quads.ONE and behind.a is _NOT
+            kept = behind.next if negated else behind
+            if kept.op == quads.SET_IF:
+                step.key, step.b, step.to = step.a, negated, kept.slot
+                _become(step, quads.EQUAL_SET_IF, kept)
         case quads.CONST, quads.RET:
             step.op = quads.RET_CONST
         case quads.PATH, quads.SET:
@@ -161,6 +168,16 @@ def _fields(step: Step) -> None:
         if behind.op == quads.SET:
             step.keys, step.to = tuple(keys), behind.slot
             _become(step, quads.WALK_SET, behind)
+    elif step.op == quads.ZERO and step.a is _NEW_LIST:
+        slot, keys = behind.slot, []
+        while behind.op == quads.LOCAL_GET and behind.slot == slot and len(keys) < _FAR:
+            end = behind.next.next
+            if behind.next.op != quads.ABSENT_NULL or end.op != quads.APPEND:
+                break
+            keys.append(behind.key)
+            behind = end.next
+        if keys:
+            step.op, step.slot, step.keys, step.next = quads.SELECT, slot, tuple(keys), behind
     elif step.op == quads.FIELD_SET and behind.op == quads.IF_MISSING and behind.slot == step.to:
         present = behind.other
         step.op, step.then, step.other = quads.FIELD_MISSING, behind.then, present
@@ -199,7 +216,7 @@ def _has(step: Step) -> tuple[_Item, int, int, int, Step] | None:
     row = [step]
     while len(row) < _FAR and row[-1].op != quads.SET:
         row.append(row[-1].next)
-    left, cost, whole = -1, 0, copy(step)
+    left, cost, whole = -1, 0, step.twin()
     if len(row) > 1 and step.op == quads.LOCAL and row[1].op in (quads.LOCAL, quads.LOCAL_SELECT, quads.CHARGE_POP):
         left = step.slot
         del row[0]
@@ -225,7 +242,7 @@ def _opened(step: Step) -> None:
         if each.op == quads.IF_EMPTY and each.slot == step.slot:
             each = each.other
         if each.op == quads.EACH_LIST and each.slot == step.slot:
-            whole = copy(step)
+            whole = step.twin()
             step.op, step.then, step.other = quads.LIST_EACH, each.then, quads.made_ready(whole)
     elif step.op in (quads.FIELD_SET, quads.FIELD_MISSING):
         optional = step.op == quads.FIELD_MISSING
@@ -248,14 +265,17 @@ def _loop(step: Step) -> None:
         step.op, step.other = quads.EVERY, body.other
     elif body.op == quads.IF_MAP and not _optional(step, body):
         step.op, step.other, step.then = quads.NEXT_MAP, body.other, body.then
-    elif body.op == quads.LOCAL_GET:
-        _projected(step, body)
     elif body.op in (quads.WALK_SET, quads.FIELD_SET):
         _leaves(step, body)
 
 
-def _projected(step: Step, body: Step) -> None:
-    """``x[].a.b`` of JMESPath: what is there and not null of every element is put into a list."""
+def _projected(step: Step) -> None:
+    """``x[].a.b`` of JMESPath: what is there and not null of every element is put into a new list."""
+    each = step.next
+    round_ = each.then
+    body = round_.then
+    if step.op != quads.NEW_LIST or each.op != quads.EACH_LIST or each.slot < 0 or round_.op != quads.NEXT_ELEMENT:
+        return
     keys = [body.key]
     at = body.next
     while at.op == quads.GET and len(keys) < _FAR:
@@ -263,14 +283,20 @@ def _projected(step: Step, body: Step) -> None:
         at = at.next
     to = at.next
     test = to.next
-    if at.op != quads.ABSENT_NULL or to.op != quads.SET or test.op != quads.IF_NULL or test.slot != to.slot:
+    if body.op != quads.LOCAL_GET or body.slot != round_.slot or at.op != quads.ABSENT_NULL or to.op != quads.SET:
         return
     into, value = test.other, test.other.next
     end = value.next
-    if test.then is not step or [into.op, value.op, end.op] != [quads.LOCAL, quads.LOCAL, quads.APPEND_POP]:
+    if test.op != quads.IF_NULL or test.slot != to.slot or test.then is not round_ or end.next is not round_:
         return
-    if end.next is step and value.slot == to.slot and into.slot not in (step.slot, to.slot):
-        step.op, step.keys, step.to, step.a = quads.COLLECT, tuple(keys), to.slot, into.slot
+    if [into.op, value.op, end.op] != [quads.LOCAL, quads.LOCAL, quads.APPEND_POP] or value.slot != to.slot:
+        return
+    if into.slot != step.slot or len({step.slot, each.slot, round_.slot, to.slot}) < 4:
+        return
+    step.a, step.b, step.key, step.n = step.slot, step.slot, each.slot, round_.n
+    step.op, step.slot, step.to, step.keys, step.next = quads.PROJECT, round_.slot, to.slot, tuple(keys), round_.next
+    if step.next.op == quads.MOVE and step.next.slot == step.a:
+        step.b, step.next = step.next.to, step.next.next
 
 
 def _optional(step: Step, body: Step) -> bool:
@@ -335,5 +361,7 @@ def _moved(step: Step) -> None:
     behind = step.next
     if step.op == quads.LOCAL and behind.op == quads.SET_SWITCH:
         step.op, step.to, step.types, step.other = quads.MOVE_SWITCH, behind.slot, behind.types, behind.other
+    elif step.op == quads.SET_SWITCH and step.other.op == quads.LOCAL and step.other.slot == step.slot:
+        step.op, step.other = quads.TEE_SWITCH, step.other.next
     elif step.op == quads.MOVE and behind.op == quads.SWITCH and behind.slot == step.to:
         step.op, step.types, step.other = quads.MOVE_SWITCH, behind.types, behind.other

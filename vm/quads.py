@@ -16,20 +16,21 @@ if TYPE_CHECKING:
 Quad: TypeAlias = tuple[int, Any, Any, Any]
 Code: TypeAlias = list[Quad]
 
-LOCAL, CONST, SET_SWITCH, FIELD_EACH = range(4)
-RET_CONST, IF_PATH_TEXT, PATH_SET, MOVE_SWITCH = range(4, 8)
-ONE, NEXT_MAP, INVOKE_METER, INVOKE = range(8, 12)
-TEE, PATH, SET_IF, FIELD_MISSING = range(12, 16)
-IF_LEAF, SET, SWITCH, ROOT_PATH = range(16, 20)
-MOVE, EVERY, PUT, LOCAL_GET, APPEND_FIELD, NEW_LIST, EACH_LIST, LIST_EACH = range(20, 28)
-IF, RET, COLLECT, FIELD_MAP, EVERY_OPTIONAL, NEXT_CHARGED, IF_EMPTY, IF_LOCAL_LEAF = range(28, 36)
-EQUAL_TEXT, POP_SWITCH, ZERO, INVOKE_2_METER, HAS_ROW, FIELD_SET, TWO_METER, ONE_IMM = range(36, 44)
-GET, POP, EACH_INDEX, EVERY_LEAVES, CONCAT, NEXT_ELEMENT, FUEL, IF_TRUE = range(44, 52)
-CHARGE_POP, AS_LIST, ZERO_METER, NEXT_INDEX, SCOPED, CELL, TWO, AWAIT = range(52, 60)
-APPEND_POP, RESET, LEAVE, APPEND, ABSENT_NULL, ONE_METER, CALL, EACH = range(60, 68)
-NEXT_PAIR, EACH_PAIR, IF_EQUAL_TEXT, IF_FIELD_LEAF, WALK_SET, IF_FALSE, HAS, CHARGE_IF = range(68, 76)
-LOCAL_SELECT, C_SELECT, PUT_KEY, BREAK, DROP_JUMP, CHARGE = range(76, 82)
-IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(82, 90)
+LOCAL, CONST, FIELD_EACH, RET_CONST = range(4)
+IF_PATH_TEXT, SET_SWITCH, PATH_SET, MOVE_SWITCH = range(4, 8)
+NEXT_MAP, INVOKE_METER, INVOKE, PATH = range(8, 12)
+FIELD_MISSING, ONE, SWITCH, SET = range(12, 16)
+ROOT_PATH, EVERY, SET_LEAF, LOCAL_GET = range(16, 20)
+PUT, LIST_EACH, PROJECT, RET, EVERY_OPTIONAL, FIELD_MAP, IF, NEXT_CHARGED = range(20, 28)
+SET_IF, IF_EMPTY, IF_LOCAL_LEAF, EQUAL_SET_IF, TEE_SWITCH, POP_SWITCH, HAS_ROW, INVOKE_2_METER = range(28, 36)
+FIELD_SET, TWO_METER, ONE_IMM, TEE, IF_LEAF, GET, SELECT, EACH_INDEX = range(36, 44)
+POP, EVERY_LEAVES, CONCAT, MOVE, ZERO, NEXT_ELEMENT, IF_TRUE, CHARGE_POP = range(44, 52)
+AS_LIST, ZERO_METER, FUEL, NEXT_INDEX, SCOPED, CELL, TWO, NEW_LIST = range(52, 60)
+AWAIT, APPEND_POP, RESET, LEAVE, APPEND, EACH_LIST, ABSENT_NULL, ONE_METER = range(60, 68)
+CALL, EACH, NEXT_PAIR, EACH_PAIR, IF_EQUAL_TEXT, IF_FIELD_LEAF, WALK_SET, EQUAL_TEXT = range(68, 76)
+IF_FALSE, HAS, CHARGE_IF, LOCAL_SELECT, C_SELECT, PUT_KEY, BREAK, DROP_JUMP = range(76, 84)
+CHARGE: Final = 84
+IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(85, 93)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
@@ -54,7 +55,7 @@ HELD_BY: Final[dict[int, frozenset[type]]] = {
     IF_ABSENT: frozenset({type(None), type(MISSING)}),
 }
 """Tests that the type of a value decides, and the types that pass."""
-ON_LOCALS: Final = frozenset({*HELD_BY, IF_EMPTY, IF_TRUE, IF_FALSE, IF, EACH_LIST})
+ON_LOCALS: Final = frozenset({*HELD_BY, IF_EMPTY, IF_TRUE, IF_FALSE, IF, EACH_LIST, EQUAL_SET_IF})
 """Steps that take their operand from a local, or off the stack when it is -1."""
 
 _NO_TYPES: Final[dict[type, Step]] = {}
@@ -80,6 +81,14 @@ class Step:
         self.next: Step = self
         self.then: Step = self
         self.other: Step = self
+
+    def twin(self) -> Step:
+        """Another step that does the same. (``copy`` makes none of a class that is machine code.)"""
+        twin = Step(self.op)
+        twin.slot, twin.to, twin.n, twin.key, twin.keys = self.slot, self.to, self.n, self.key, self.keys
+        twin.a, twin.b, twin.types = self.a, self.b, self.types
+        twin.next, twin.then, twin.other = self.next, self.then, self.other
+        return twin
 
 
 def link(code: Code) -> list[Step]:

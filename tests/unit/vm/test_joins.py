@@ -33,6 +33,11 @@ FIELDS = [
     {"x": [{"a": 1}, {"a": "1"}, {"a": [1]}]},
     {"x": [{"a": 1}, {"a": 2}, {"a": 1}]},
     {"x": ""},
+    {"x": [{}, {"a": {}}, {"a": {"b": 1}}, {"a": {"b": "1"}}, {"a": {"b": 2}}]},
+    {"x": [{"a": {"b": 1}}, {"a": None}, {"a": {"b": None}}]},
+    {"x": [{"a": {"b": 3, "c": 4}}, {"a": {"b": "3", "c": "x"}}]},
+    {"x": [{"a": {"b": 3, "c": 4}}, {"a": {"b": 3}}]},
+    {"x": [{"a": {"b": 1}}, {"a": {"b": 1}}]},
 ]
 
 FIELD = """path x
@@ -78,9 +83,11 @@ local 2
 append
 ret"""
 
-PROJECTION = """new_list
+PROJECTION = """path x
+set 2
+new_list
 set 3
-path x
+local 2
 as_list
 each 0
   local_get 0 "a"
@@ -187,6 +194,118 @@ const "under"
 ret"""
 
 
+OR = """path x
+tee 0
+j_truthy
+if 1
+  local 0
+else
+  const "none"
+end
+set 1
+local 1
+const "DELETE"
+equal
+not
+tee 2
+if 0
+  const "other"
+  ret
+end
+new_list
+local_get 0 "a"
+absent_null
+append
+local_get 0 "b"
+absent_null
+append
+ret"""
+
+LIMITS = """path x
+as_list
+each 0
+  local_get 0 "a"
+  set 1
+  local 1
+  is_map
+  not
+  if 0
+    local 0
+    ret
+  end
+  local_get 1 "b"
+  p_leaf ["3", [[["=", "3"]]]]
+  not
+  if 0
+    local 1
+    ret
+  end
+  local_get 1 "c"
+  p_leaf ["*", [[["=", "*"]]]]
+  not
+  if 0
+    true
+    ret
+  end
+end
+null
+ret"""
+
+OPTIONAL = """path x
+tee 0
+is_list
+not
+if 0
+  const "no list"
+  ret
+end
+local 0
+is_empty
+if 0
+  const "empty"
+  ret
+end
+local 0
+as_list
+each 1
+  local 1
+  is_map
+  not
+  if 0
+    const "no map"
+    ret
+  end
+  local_get 1 "a"
+  tee 2
+  is_missing
+  not
+  if 0
+    local 2
+    is_map
+    not
+    if 0
+      local 2
+      ret
+    end
+    local_get 2 "b"
+    tee 3
+    is_missing
+    not
+    if 0
+      local 3
+      p_leaf ["1", [[["=", "1"]]]]
+      not
+      if 0
+        local 3
+        ret
+      end
+    end
+  end
+end
+true
+ret"""
+
+
 def verified(body: str, local: str) -> VerifiedModule:
     text = "".join(f"  {line}\n" for line in body.splitlines())
     return verify(UnverifiedModule(assemble(f'function f () locals "{local}" -> V\n{text}')), bytecode.lent())
@@ -212,14 +331,17 @@ def plain(m: VerifiedModule) -> Any:
     [
         (FIELD, "VV", ["FIELD_MAP", "PATH_SET"]),
         (ELEMENTS, "VVV", ["NEXT_MAP", "WALK_SET"]),
-        (PROJECTION, "VVVL", ["COLLECT", "EACH_LIST", "NEW_LIST"]),
+        (PROJECTION, "VVVL", ["PROJECT"]),
         (EVERY, "V", ["EVERY", "RET_CONST"]),
         (HAS, "VVV", ["HAS_ROW"]),
-        (FAILED, "V", ["SET_SWITCH"]),
+        (FAILED, "V", ["TEE_SWITCH"]),
         (EMPTY, "VS", ["IF_EMPTY", "INVOKE"]),
         (KIND, "", ["IF_PATH_TEXT"]),
+        (OR, "VVB", ["SET_LEAF", "EQUAL_SET_IF", "SELECT"]),
+        (LIMITS, "VV", ["EVERY_LEAVES"]),
+        (OPTIONAL, "VVVV", ["EVERY_OPTIONAL", "LIST_EACH"]),
     ],
-    ids=["field", "elements", "projection", "every", "has", "failed", "empty", "kind"],
+    ids=["field", "elements", "projection", "every", "has", "failed", "empty", "kind", "or", "limits", "optional"],
 )
 def test_shorter_code_is_the_same_code(body: str, local: str, made: list[str]) -> None:
     m = verified(body, local)
