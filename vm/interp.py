@@ -3,8 +3,7 @@ in time.
 
 ``vm.layout`` and ``vm.joins`` make each function ready on its first run. One loop runs them all, with frames of its
 own for calls, so that an ``await`` anywhere hands out the registers of the whole run, to go on with when the host has
-answered.
-``runtime.policyset`` and the tests call :func:`interpret`.
+answered. ``runtime.policyset`` and the tests call :func:`interpret`.
 
 The loop is long and flat on purpose: a call or an attribute for each instruction would cost more than the instruction.
 ``fields = v`` tells mypyc that a value is a dict, whose ``get`` it then calls straight (``make compiled``).
@@ -36,7 +35,7 @@ class Program(Protocol):
 
 
 _UNSET: Final = object()
-"""A cell that has not run yet. No value of a program is this object."""
+"""A cell that has not run yet: no value of a program."""
 _DONE: Final = object()
 
 
@@ -328,6 +327,8 @@ class _Interpreter:
                                         local[q.b] = v
                                         if v is missing or q.a(v):
                                             continue
+                                        q = q.then
+                                        break
                                 q = q.other
                                 break
                             else:
@@ -465,14 +466,16 @@ class _Interpreter:
                                     fields = v
                                     v = fields.get(k, missing)
                                 local[q.to] = v
-                                if type(v) is dict:
-                                    fields = v
-                                    for k, v in q.b:
-                                        if not v(fields.get(k, missing)):
-                                            break
-                                    else:
-                                        continue
-                                q = q.other
+                                if type(v) is not dict:
+                                    q = q.other
+                                    break
+                                fields = v
+                                for k, v, way in q.b:
+                                    if not v(fields.get(k, missing)):
+                                        q = way
+                                        break
+                                else:
+                                    continue
                                 break
                             else:
                                 loops.pop()
@@ -536,10 +539,9 @@ class _Interpreter:
                             if q.b:
                                 measure(v, meter)
                             meter.charge((len(root) + len(v)) >> CHUNK)
-                            n = q.n
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
-                            cell = n
+                            cell = q.n
                             q = frame.first or frame.lay_out()
                             local = frame.locals.copy()
                             root = {**root, **v}
@@ -554,10 +556,9 @@ class _Interpreter:
                                 stack.append(v)
                                 q = q.next
                             else:
-                                n = q.n
                                 frames.append((q.next, local, stack, loops, cell, root))
                                 frame = q.a
-                                cell = n
+                                cell = q.n
                                 q = frame.first or frame.lay_out()
                                 local = frame.locals.copy()
                                 stack = []
@@ -569,8 +570,9 @@ class _Interpreter:
                             v = stack.pop()
                             stack.append(q.a(stack.pop(), v))
                             q = q.next
-                        elif op == 59:  # new_list, set
-                            local[q.slot] = []
+                        elif op == 59:  # c_charge
+                            meter.cost += q.n
+                            stack.append(meter.cost > meter.cost_limit)
                             q = q.next
                         elif op == 60:  # await
                             registers = q.next, local, stack, loops, cell, root, frames, cells
@@ -689,12 +691,8 @@ class _Interpreter:
                             if q.n:
                                 del stack[-q.n :]
                             q = q.then
-                        elif op == 83:  # next, with values to drop
+                        else:  # next, with values to drop
                             del stack[-q.n :]
                             q = q.then
-                        else:  # c_charge
-                            meter.cost += q.n
-                            stack.append(meter.cost > meter.cost_limit)
-                            q = q.next
         except OutOfFuel:
             return exhausted(fn.result, meter)

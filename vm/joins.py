@@ -8,12 +8,12 @@ point."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from vm import quads
 from vm.quads import HELD_BY, ON_LOCALS, Step
 from vm.semantics import SEMANTICS
-from vm.values import MISSING
 
 _TESTS: Final = {
     SEMANTICS["is_absent"]: quads.IF_ABSENT,
@@ -42,19 +42,17 @@ def joined(steps: list[Step]) -> list[Step]:
     in the middle are left to who comes from elsewhere."""
     found = list(steps)
     for step in reversed(steps):
-        _land(step)
+        step.next, step.then, step.other = quads.landing(step.next), quads.landing(step.then), quads.landing(step.other)
         _decides(step)
         _pair(step, found)
     for step in found:
-        _land(step)
-    for join in (_fields, _row_of_has, _projected, _opened, _loop, _by_its_type, _moved):
+        step.then = quads.landing(step.then)  # the end of a loop goes back to steps that were not joined yet
+    for joins in _JOINS:
         for step in reversed(found):
-            join(step)
+            join = joins.get(step.op)
+            if join is not None:
+                join(step)
     return found
-
-
-def _land(step: Step) -> None:
-    step.next, step.then, step.other = quads.landing(step.next), quads.landing(step.then), quads.landing(step.other)
 
 
 def _become(step: Step, op: int, behind: Step) -> None:
@@ -88,101 +86,105 @@ def _decides(step: Step) -> None:
         step.op, step.then, step.other = quads.IF_EQUAL_TEXT, then, other
 
 
+_PAIRS: Final[dict[tuple[int, int], tuple[int, str, str]]] = {
+    (quads.LOCAL, quads.IF_LEAF): (quads.IF_LOCAL_LEAF, "a", "a"),
+    (quads.LOCAL, quads.SET): (quads.MOVE, "to", "slot"),
+    (quads.LOCAL, quads.C_SELECT): (quads.LOCAL_SELECT, "key", "key"),
+    (quads.LOCAL_GET, quads.SET): (quads.FIELD_SET, "to", "slot"),
+    (quads.LOCAL_GET, quads.IF_LEAF): (quads.IF_FIELD_LEAF, "a", "a"),
+    (quads.TEE, quads.IF_LEAF): (quads.SET_LEAF, "a", "a"),
+    (quads.TEE, quads.POP): (quads.SET, "", ""),
+    (quads.CONST, quads.RET): (quads.RET_CONST, "", ""),
+    (quads.PATH, quads.SET): (quads.PATH_SET, "to", "slot"),
+    (quads.PATH, quads.IF_EQUAL_TEXT): (quads.IF_PATH_TEXT, "key", "a"),
+    (quads.AS_LIST, quads.EACH): (quads.EACH_LIST, "", ""),
+    (quads.CHARGE, quads.POP): (quads.CHARGE_POP, "", ""),
+    (quads.APPEND, quads.POP): (quads.APPEND_POP, "", ""),
+}
+"""What two steps, one behind the other, are as one; the part that is taken over, and what it is of the one behind."""
+
+
 def _pair(step: Step, found: list[Step]) -> None:
-    """One of a step and the one behind it."""
+    """One of a step and the one behind it. ``found`` gets those that are new."""
     behind = step.next
-    match step.op, behind.op:
-        case quads.LOCAL, op if op in ON_LOCALS and behind.slot < 0:
+    made = _PAIRS.get((step.op, behind.op))
+    if made is not None:
+        op, part, of = made
+        if part:
+            setattr(step, part, getattr(behind, of))
+        _become(step, op, behind)
+        return
+    on_stack = behind.op in ON_LOCALS and behind.slot < 0
+    match step.op:
+        case quads.LOCAL if on_stack:
             step.to, step.key, step.b = behind.to, behind.key, behind.b
-            _become(step, op, behind)
-        case quads.LOCAL, quads.IF_LEAF:
-            step.a = behind.a
-            _become(step, quads.IF_LOCAL_LEAF, behind)
-        case quads.LOCAL, quads.SET:
-            step.to = behind.slot
-            _become(step, quads.MOVE, behind)
-        case quads.LOCAL, quads.C_SELECT:
-            step.key = behind.key
-            _become(step, quads.LOCAL_SELECT, behind)
-        case quads.LOCAL_GET, quads.SET:
-            step.to = behind.slot
-            _become(step, quads.FIELD_SET, behind)
-        case quads.LOCAL_GET, quads.IF_LEAF:
-            step.a = behind.a
-            _become(step, quads.IF_FIELD_LEAF, behind)
-        case quads.TEE, quads.IF if behind.slot < 0:
+            _become(step, behind.op, behind)
+        case quads.TEE if on_stack and behind.op == quads.IF:
             _become(step, quads.SET_IF, behind)
-        case quads.TEE, op if op in ON_LOCALS and behind.slot < 0:
+        case quads.TEE if on_stack:
             test = behind.twin()
             test.slot = step.slot
             step.op, step.next = quads.SET, test
             found.append(test)
-        case quads.TEE, quads.IF_LEAF:
-            step.a = behind.a
-            _become(step, quads.SET_LEAF, behind)
-        case quads.TEE, quads.POP:
-            _become(step, quads.SET, behind)
-        case quads.SET, quads.IF if behind.slot == step.slot:
+        case quads.SET if behind.op == quads.IF and behind.slot == step.slot:
             _become(step, quads.SET_IF, behind)
-        case quads.EQUAL_TEXT, _:
+        case quads.EQUAL_TEXT:
             negated = behind.op == quads.ONE and behind.a is _NOT
             kept = behind.next if negated else behind
             if kept.op == quads.SET_IF:
                 step.key, step.b, step.to = step.a, negated, kept.slot
                 _become(step, quads.EQUAL_SET_IF, kept)
-        case quads.CONST, quads.RET:
-            step.op = quads.RET_CONST
-        case quads.PATH, quads.SET:
-            step.to = behind.slot
-            _become(step, quads.PATH_SET, behind)
-        case quads.PATH, quads.ABSENT_NULL:
-            step.key = None
-            _become(step, quads.PATH, behind)
-        case quads.PATH, quads.IF_EQUAL_TEXT if step.key is MISSING:
-            step.key = behind.a
-            _become(step, quads.IF_PATH_TEXT, behind)
-        case quads.FUEL, quads.PATH_SET:
+        case quads.PATH if behind.op == quads.ABSENT_NULL:
+            step.key, step.next = None, behind.next
+        case quads.FUEL if behind.op == quads.PATH_SET and not behind.n:
             step.keys, step.to = behind.keys, behind.to
             _become(step, quads.PATH_SET, behind)
-        case quads.AS_LIST, quads.EACH:
-            _become(step, quads.EACH_LIST, behind)
-        case quads.CHARGE, quads.POP:
-            _become(step, quads.CHARGE_POP, behind)
-        case quads.CHARGE, quads.IF if behind.slot < 0:
+        case quads.CHARGE if on_stack and behind.op == quads.IF:
             _become(step, quads.CHARGE_IF, behind)
-        case quads.APPEND, quads.POP:
-            _become(step, quads.APPEND_POP, behind)
-        case quads.ZERO, quads.SET if step.a is _NEW_LIST:
-            step.slot = behind.slot
-            _become(step, quads.NEW_LIST, behind)
 
 
-def _fields(step: Step) -> None:
-    """Fields on the way down, and whether the last is there."""
+def _way_down(step: Step) -> tuple[tuple[str, ...], Step]:
+    """The keys of ``local_get``, ``get``, …, and the step behind them."""
+    keys = [step.key]
     behind = step.next
-    if step.op == quads.LOCAL_GET:
-        keys = [step.key]
-        while behind.op == quads.GET and len(keys) < _FAR:
-            keys.append(behind.key)
-            behind = behind.next
-        if behind.op == quads.SET:
-            step.keys, step.to = tuple(keys), behind.slot
-            _become(step, quads.WALK_SET, behind)
-    elif step.op == quads.ZERO and step.a is _NEW_LIST:
-        slot, keys = behind.slot, []
-        while behind.op == quads.LOCAL_GET and behind.slot == slot and len(keys) < _FAR:
-            end = behind.next.next
-            if behind.next.op != quads.ABSENT_NULL or end.op != quads.APPEND:
-                break
-            keys.append(behind.key)
-            behind = end.next
-        if keys:
-            step.op, step.slot, step.keys, step.next = quads.SELECT, slot, tuple(keys), behind
-    elif step.op == quads.FIELD_SET and behind.op == quads.IF_MISSING and behind.slot == step.to:
-        present = behind.other
-        step.op, step.then, step.other = quads.FIELD_MISSING, behind.then, present
-        if present.op == quads.IF_MAP and present.slot == step.to:
-            step.op, step.next, step.other = quads.FIELD_MAP, present.other, present.then
+    while behind.op == quads.GET and len(keys) < _FAR:
+        keys.append(behind.key)
+        behind = behind.next
+    return tuple(keys), behind
+
+
+def _walked(step: Step) -> None:
+    """Fields on the way down into a local."""
+    keys, behind = _way_down(step)
+    if behind.op == quads.SET:
+        step.keys, step.to = keys, behind.slot
+        _become(step, quads.WALK_SET, behind)
+
+
+def _selected(step: Step) -> None:
+    """``[a, b, c]`` of JMESPath: some fields of one value in a new list."""
+    behind = step.next
+    slot = behind.slot
+    keys: list[str] = []
+    while step.a is _NEW_LIST and behind.op == quads.LOCAL_GET and behind.slot == slot and len(keys) < _FAR:
+        end = behind.next.next
+        if behind.next.op != quads.ABSENT_NULL or end.op != quads.APPEND:
+            break
+        keys.append(behind.key)
+        behind = end.next
+    if keys:
+        step.op, step.slot, step.keys, step.next = quads.SELECT, slot, tuple(keys), behind
+
+
+def _missing(step: Step) -> None:
+    """A field into a local, and whether it is there; where it is, whether it is a map."""
+    test = step.next
+    if test.op != quads.IF_MISSING or test.slot != step.to:
+        return
+    present = test.other
+    step.op, step.then, step.other = quads.FIELD_MISSING, test.then, present
+    if present.op == quads.IF_MAP and present.slot == step.to:
+        step.op, step.next, step.other = quads.FIELD_MAP, present.other, present.then
 
 
 def _row_of_has(step: Step) -> None:
@@ -191,6 +193,8 @@ def _row_of_has(step: Step) -> None:
     if found is None:
         return
     item, left, of, to, last = found
+    if of == to:
+        return  # what is looked into is there until the answer takes its place
     items: tuple[_Item, ...] = (item,)
     also, behind = to, last.next
     if behind.op == quads.IF_FALSE and behind.slot == to:
@@ -211,8 +215,6 @@ def _row_of_has(step: Step) -> None:
 def _has(step: Step) -> tuple[_Item, int, int, int, Step] | None:
     """One ``has()``, alone or with ``&&`` before it: what it is, the local that holds what stands before (-1: nothing
     does), the one looked into, the one that the answer goes to, and the last of its steps."""
-    if step.op not in (quads.LOCAL, quads.LOCAL_SELECT):
-        return None
     row = [step]
     while len(row) < _FAR and row[-1].op != quads.SET:
         row.append(row[-1].next)
@@ -237,30 +239,38 @@ def _has(step: Step) -> tuple[_Item, int, int, int, Step] | None:
 
 def _opened(step: Step) -> None:
     """A loop over a list that is there and holds something; anything else goes on where the list is looked at."""
-    if step.op == quads.IF_LIST and step.slot >= 0:
-        each = step.then
-        if each.op == quads.IF_EMPTY and each.slot == step.slot:
-            each = each.other
-        if each.op == quads.EACH_LIST and each.slot == step.slot:
-            whole = step.twin()
-            step.op, step.then, step.other = quads.LIST_EACH, each.then, quads.made_ready(whole)
-    elif step.op in (quads.FIELD_SET, quads.FIELD_MISSING):
-        optional = step.op == quads.FIELD_MISSING
-        each = step.other if optional else step.next
-        if each.op == quads.LIST_EACH and each.slot == step.to:
-            step.op, step.next = quads.FIELD_EACH, step.then if optional else each.other
-            step.then, step.other = each.then, each.other
+    each = step.then
+    if each.op == quads.IF_EMPTY and each.slot == step.slot:
+        each = each.other
+    if step.slot >= 0 and each.op == quads.EACH_LIST and each.slot == step.slot:
+        whole = step.twin()
+        step.op, step.then, step.other = quads.LIST_EACH, each.then, quads.made_ready(whole)
+
+
+def _opened_field(step: Step) -> None:
+    """The same of a field, which may be absent."""
+    optional = step.op == quads.FIELD_MISSING
+    each = step.other if optional else step.next
+    if each.op == quads.LIST_EACH and each.slot == step.to:
+        step.op, step.next = quads.FIELD_EACH, step.then if optional else each.other
+        step.then, step.other = each.then, each.other
+
+
+def _charged(step: Step) -> None:
+    """A round of a macro of CEL, which is charged first."""
+    test = step.then
+    if test.op == quads.CHARGE_IF:
+        step.a = test.n
+        step.op, step.then, step.other = quads.NEXT_CHARGED, test.then, test.other
 
 
 def _loop(step: Step) -> None:
-    """What goes round a loop of few steps, done at once; an element that is not as most are goes through them."""
+    """What goes round a loop of few steps, done at once; an element that is not as most are goes through them. It is
+    still there for them: verified code sets no local that a loop around it binds."""
     body = step.then
-    if step.op == quads.NEXT_INDEX and body.op == quads.CHARGE_IF:
-        step.a = body.n
-        step.op, step.then, step.other = quads.NEXT_CHARGED, body.then, body.other
-    elif step.op != quads.NEXT_ELEMENT or body.slot != step.slot:
+    if body.slot != step.slot:
         return
-    elif body.op == quads.IF_FIELD_LEAF and body.then is step:
+    if body.op == quads.IF_FIELD_LEAF and body.then is step:
         step.a, step.key = body.a, body.key
         step.op, step.other = quads.EVERY, body.other
     elif body.op == quads.IF_MAP and not _optional(step, body):
@@ -271,19 +281,18 @@ def _loop(step: Step) -> None:
 
 def _projected(step: Step) -> None:
     """``x[].a.b`` of JMESPath: what is there and not null of every element is put into a new list."""
-    each = step.next
+    out = step.next
+    each = out.next
     round_ = each.then
     body = round_.then
-    if step.op != quads.NEW_LIST or each.op != quads.EACH_LIST or each.slot < 0 or round_.op != quads.NEXT_ELEMENT:
+    if step.a is not _NEW_LIST or out.op != quads.SET:
         return
-    keys = [body.key]
-    at = body.next
-    while at.op == quads.GET and len(keys) < _FAR:
-        keys.append(at.key)
-        at = at.next
+    if each.op != quads.EACH_LIST or each.slot < 0 or round_.op != quads.NEXT_ELEMENT or body.op != quads.LOCAL_GET:
+        return
+    keys, at = _way_down(body)
     to = at.next
     test = to.next
-    if body.op != quads.LOCAL_GET or body.slot != round_.slot or at.op != quads.ABSENT_NULL or to.op != quads.SET:
+    if body.slot != round_.slot or at.op != quads.ABSENT_NULL or to.op != quads.SET:
         return
     into, value = test.other, test.other.next
     end = value.next
@@ -291,10 +300,10 @@ def _projected(step: Step) -> None:
         return
     if [into.op, value.op, end.op] != [quads.LOCAL, quads.LOCAL, quads.APPEND_POP] or value.slot != to.slot:
         return
-    if into.slot != step.slot or len({step.slot, each.slot, round_.slot, to.slot}) < 4:
+    if into.slot != out.slot or len({out.slot, each.slot, round_.slot, to.slot}) < 4:
         return
-    step.a, step.b, step.key, step.n = step.slot, step.slot, each.slot, round_.n
-    step.op, step.slot, step.to, step.keys, step.next = quads.PROJECT, round_.slot, to.slot, tuple(keys), round_.next
+    step.a, step.b, step.key, step.n = out.slot, out.slot, each.slot, round_.n
+    step.op, step.slot, step.to, step.keys, step.next = quads.PROJECT, round_.slot, to.slot, keys, round_.next
     if step.next.op == quads.MOVE and step.next.slot == step.a:
         step.b, step.next = step.next.to, step.next.next
 
@@ -311,7 +320,7 @@ def _optional(step: Step, body: Step) -> bool:
     if leaf.op != quads.IF_LOCAL_LEAF or leaf.slot != inner.to or leaf.then is not step:
         return False
     step.a, step.key, step.keys, step.to, step.b = leaf.a, outer.key, (inner.key,), outer.to, inner.to
-    step.op, step.other = quads.EVERY_OPTIONAL, body
+    step.op, step.then, step.other = quads.EVERY_OPTIONAL, leaf.other, body
     return True
 
 
@@ -321,9 +330,9 @@ def _leaves(step: Step, body: Step) -> None:
     if test.op != quads.IF_MAP or test.slot != body.to:
         return
     at = test.then
-    leaves: list[tuple[str, Any]] = []
+    leaves: list[tuple[str, Any, Step]] = []
     while at.op == quads.IF_FIELD_LEAF and at.slot == body.to and len(leaves) < _FAR:
-        leaves.append((at.key, at.a))
+        leaves.append((at.key, at.a, at.other))
         at = at.then
     if leaves and at is step:
         step.keys = body.keys if body.op == quads.WALK_SET else (body.key,)
@@ -360,8 +369,25 @@ def _moved(step: Step) -> None:
     """A value from one local to another, and what its type decides."""
     behind = step.next
     if step.op == quads.LOCAL and behind.op == quads.SET_SWITCH:
-        step.op, step.to, step.types, step.other = quads.MOVE_SWITCH, behind.slot, behind.types, behind.other
-    elif step.op == quads.SET_SWITCH and step.other.op == quads.LOCAL and step.other.slot == step.slot:
-        step.op, step.other = quads.TEE_SWITCH, step.other.next
-    elif step.op == quads.MOVE and behind.op == quads.SWITCH and behind.slot == step.to:
-        step.op, step.types, step.other = quads.MOVE_SWITCH, behind.types, behind.other
+        step.to = behind.slot
+    elif step.op != quads.MOVE or behind.op != quads.SWITCH or behind.slot != step.to:
+        return
+    step.op, step.types, step.other = quads.MOVE_SWITCH, behind.types, behind.other
+
+
+def _kept(step: Step) -> None:
+    """A value that goes on being the operand, unless its type decides otherwise."""
+    behind = step.other
+    if behind.op == quads.LOCAL and behind.slot == step.slot:
+        step.op, step.other = quads.TEE_SWITCH, behind.next
+
+
+_JOINS: Final[tuple[dict[int, Callable[[Step], None]], ...]] = (
+    {quads.LOCAL_GET: _walked, quads.ZERO: _selected, quads.FIELD_SET: _missing},
+    {quads.LOCAL: _row_of_has, quads.LOCAL_SELECT: _row_of_has, quads.ZERO: _projected},
+    {quads.IF_LIST: _opened, quads.FIELD_SET: _opened_field, quads.FIELD_MISSING: _opened_field},
+    {quads.NEXT_ELEMENT: _loop, quads.NEXT_INDEX: _charged},
+    dict.fromkeys((quads.SET, *HELD_BY), _by_its_type),
+    {quads.LOCAL: _moved, quads.MOVE: _moved, quads.SET_SWITCH: _kept},
+)
+"""What each kind of step may be joined to, one round after the other: each finds what those before it have made."""

@@ -25,26 +25,22 @@ PUT, LIST_EACH, PROJECT, RET, EVERY_OPTIONAL, FIELD_MAP, IF, NEXT_CHARGED = rang
 SET_IF, IF_EMPTY, IF_LOCAL_LEAF, EQUAL_SET_IF, TEE_SWITCH, POP_SWITCH, HAS_ROW, INVOKE_2_METER = range(28, 36)
 FIELD_SET, TWO_METER, ONE_IMM, TEE, IF_LEAF, GET, SELECT, EACH_INDEX = range(36, 44)
 POP, EVERY_LEAVES, CONCAT, MOVE, ZERO, NEXT_ELEMENT, IF_TRUE, CHARGE_POP = range(44, 52)
-AS_LIST, ZERO_METER, FUEL, NEXT_INDEX, SCOPED, CELL, TWO, NEW_LIST = range(52, 60)
+AS_LIST, ZERO_METER, FUEL, NEXT_INDEX, SCOPED, CELL, TWO, CHARGE = range(52, 60)
 AWAIT, APPEND_POP, RESET, LEAVE, APPEND, EACH_LIST, ABSENT_NULL, ONE_METER = range(60, 68)
 CALL, EACH, NEXT_PAIR, EACH_PAIR, IF_EQUAL_TEXT, IF_FIELD_LEAF, WALK_SET, EQUAL_TEXT = range(68, 76)
 IF_FALSE, HAS, CHARGE_IF, LOCAL_SELECT, C_SELECT, PUT_KEY, BREAK, DROP_JUMP = range(76, 84)
-CHARGE: Final = 84
-IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(85, 93)
+IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(84, 92)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
 
-GOES_TO: Final = frozenset({JUMP, EACH, EACH_LIST, EACH_INDEX, EACH_PAIR, BREAK, DROP_JUMP})
+GOES_TO: Final = frozenset({JUMP, EACH, EACH_INDEX, EACH_PAIR, BREAK, DROP_JUMP})
 """Go on at ``b``."""
 MAY_GO_TO: Final = frozenset({NEXT_ELEMENT, NEXT_INDEX, NEXT_PAIR})
 """Go on at ``b`` or behind."""
-ENDS: Final = frozenset({RET, RET_CONST})
 _OF_SLOT: Final = frozenset({LOCAL, SET, TEE})
 _OF_KEY: Final = frozenset({GET, HAS, C_SELECT, PUT})
-_OF_NUMBER: Final = frozenset({FUEL, LEAVE, CHARGE, CHARGE_IF, CHARGE_POP, RESET, BREAK, DROP_JUMP, CONCAT})
-
-
+_OF_NUMBER: Final = frozenset({FUEL, LEAVE, CHARGE, RESET, BREAK, DROP_JUMP, CONCAT})
 HELD_BY: Final[dict[int, frozenset[type]]] = {
     IF_MAP: frozenset({dict}),
     IF_LIST: frozenset({list}),
@@ -108,8 +104,8 @@ def link(code: Code) -> list[Step]:
 
 
 def landing(step: Step) -> Step:
-    """Where one who goes to a step ends up. None go round, as the end of a loop is no jump, but the
-    last of code that nobody reaches may go to itself."""
+    """Where one who goes to a step ends up. Jumps do not go round, as the end of a loop is none, but the last one of
+    code that nobody reaches may go to itself."""
     while step.op == JUMP and step.then is not step:
         step = step.then
     return step
