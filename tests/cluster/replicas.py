@@ -156,7 +156,11 @@ class Load:
         how many requests a kill may take with it."""
         found = []
         wrong = [a for a in self.answers if a.what != "failed" and a.good != (a.what == "admitted")]
-        found += [f"a {'good' if a.good else 'bad'} object was {a.what}" for a in wrong[:5]]
+        start = self.answers[0].sent if self.answers else 0.0
+        found += [
+            f"a {'good' if a.good else 'bad'} object was {a.what} {a.sent - start:.2f} s after the start ({len(wrong)})"
+            for a in (*wrong[:3], *wrong[-3:])
+        ]
         for answer in self.answers:
             if answer.what != "refused":
                 continue
@@ -171,7 +175,7 @@ class Load:
             failed = [a for a in failed if a not in of_kill]
             if len(of_kill) > max(lost, under_way):
                 found.append(f"a kill took {len(of_kill)} requests with it, {under_way} were under way")
-        found += [f"failed {a.answered - self.answers[0].sent:.1f} s after the start: {a.reason}" for a in failed[:5]]
+        found += [f"failed {a.answered - start:.1f} s after the start: {a.reason}" for a in failed[:5]]
         return found
 
     def summary(self) -> str:
@@ -217,8 +221,12 @@ class Ordeal:
         self._log = log
 
     async def begin(self) -> None:
-        """The first version of the policy, live on every replica."""
+        """The first version of the policy, live on every replica: once it is ready the webhooks ask about it, and those
+        that do not lead are no more than a moment behind."""
         await self._edit()
+        plane, ready = self._replicas.plane, f"--for=condition=Ready clusterpolicy/{POLICY} --timeout=50s"
+        done = await asyncio.to_thread(plane.kubectl, "wait", *ready.split())
+        assert done.returncode == 0, done.stderr
         await asyncio.sleep(2.0)
 
     async def run(self, faults: list[tuple[float, Fault]]) -> None:
