@@ -31,7 +31,7 @@ help:
 	@echo 'make bench            the figures of speed, size and memory (PARTS="engine webhook", see bench/README.md)'
 	@echo 'make bench-check      fails where the engine is clearly slower than the stored run'
 	@echo 'make profile          a flame graph of admissions, docs/admission.svg'
-	@echo 'make compiled         a wheel whose exact machine is machine code, and the tests of it'
+	@echo 'make compiled         a wheel whose exact machine and engine are machine code, and the tests of them'
 	@echo 'make cluster-up       a real API server with Thesmos installed; make cluster-down ends it'
 	@echo 'make chainsaw         the public cluster suites (SUITES="validate mutate", PLANES=4)'
 	@echo 'make kinds            remake the table of the Kubernetes kinds from the test API server'
@@ -98,10 +98,10 @@ compiled: $(STAMP)
 	@echo 'compiling with mypyc: about two minutes'
 	@HATCH_BUILD_HOOK_ENABLE_MYPYC=true $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 		--wheel-dir build/compiled build/compiled/source > build/compiled/log 2>&1 || { tail -n 25 build/compiled/log >&2; \
-		echo 'the exact machine could not be compiled: that takes a C compiler with the headers of Python, and mypyc (hatch-mypyc), which pip fetches; all of what was said is in build/compiled/log' >&2; exit 1; }
+		echo 'the exact machine and the engine could not be compiled: that takes a C compiler with the headers of Python, and mypyc (hatch-mypyc), which pip fetches; all of what was said is in build/compiled/log' >&2; exit 1; }
 	$(BIN)/python -m zipfile -e build/compiled/*.whl build/compiled/site
 	PYTHONPATH=build/compiled/site $(BIN)/python -P -c 'import vm.interp; exit(not vm.interp.__file__.endswith((".so", ".pyd")))'
-	PYTHONPATH=build/compiled/site $(BIN)/python -P -m pytest -q tests/unit/vm tests/cases
+	PYTHONPATH=build/compiled/site $(BIN)/python -P -m pytest -q tests/unit/vm tests/unit/engine tests/unit/runtime tests/cases
 
 cluster-up: $(STAMP)
 	@$(BIN)/python -m tests.cluster.up

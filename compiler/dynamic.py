@@ -20,8 +20,8 @@ from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from grammar.errors import SyntaxProblem
 from vm.code import UnverifiedModule
-from vm.host import Imports, Meter, OutOfFuel
-from vm.interp import Program, interpret
+from vm.host import Imports, Meter, OutOfFuel, Program
+from vm.interp import interpret
 from vm.intrinsics.context import ENTRIES, untold
 from vm.intrinsics.text import MAX_DEPTH, deep, resolved, unescaped
 from vm.values import Err, Value

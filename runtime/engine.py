@@ -85,7 +85,7 @@ class RuleResult:
         return "warn" if unscored or (audit_warn and self.action == "Audit") else FAIL
 
 
-@dataclass(slots=True)  # not frozen, as RuleResult: each request makes one
+@dataclass(slots=True, init=False)  # not frozen, as RuleResult: each request makes one
 class EngineResponse:
     """What a request came to. ``patched`` is the object after all mutations, None when nothing changed it;
     ``policies`` are those whose rules could reach the request. ``passed`` are the validate rules that held and of which
@@ -96,7 +96,24 @@ class EngineResponse:
     results: tuple[RuleResult, ...]
     patched: Value
     policies: tuple[PolicyInfo, ...]
-    passed: tuple[RulePlan, ...] = ()
+    passed: tuple[RulePlan, ...]
+
+    # Written out: that of a dataclass is no machine code where the rest is (make compiled).
+    def __init__(
+        self,
+        request: Request,
+        what: What,
+        results: tuple[RuleResult, ...],
+        patched: Value,
+        policies: tuple[PolicyInfo, ...],
+        passed: tuple[RulePlan, ...] = (),
+    ) -> None:
+        self.request = request
+        self.what = what
+        self.results = results
+        self.patched = patched
+        self.policies = policies
+        self.passed = passed
 
     @property
     def resource(self) -> Value:
@@ -180,19 +197,20 @@ class Engine:
         passed: list[RulePlan] = []
         patched: Value = None
         verdict = None
-        if what == "validate" and fused is not None and fused.fuel <= self.fuel:
-            verdict = fused.judge(request.root, self.meter())
+        meter = self.meter()
+        if what == "validate" and fused is not None and not fused.idle and fused.fuel <= self.fuel:
+            verdict = fused.judge(request.root, meter)
             if verdict is not None:
                 groups = verdict.left
         timely = groups if deadline is None else _until(groups, deadline)
         if what == "validate":
-            self._validate(request, timely, results, passed, full, brief)
+            self._validate(request, timely, results, passed, full, brief, meter)
             if verdict is not None:
                 return EngineResponse(request, what, tuple(results), None, policies, verdict.with_others(passed))
         elif what == "mutate":
-            patched = self._mutate(request, timely, results, full)
+            patched = self._mutate(request, timely, results, full, meter)
         else:
-            self._background(request, timely, results)
+            self._background(request, timely, results, meter)
         return EngineResponse(request, what, tuple(results), patched, policies, tuple(passed))
 
     def _validate(
@@ -203,11 +221,11 @@ class Engine:
         passed: list[RulePlan],
         full: bool,
         brief: bool,
+        meter: Meter,
     ) -> None:
         root = request.root
         own = bool(request.rule_values)
         fuel = self.fuel
-        meter = self.meter()
         for policy, plans in groups:
             keep = policy.properties_vary if brief else full or policy.recorded
             for plan in plans:
@@ -265,9 +283,9 @@ class Engine:
         groups: Iterable[Group],
         results: list[RuleResult],
         full: bool,
+        meter: Meter,
     ) -> Value:
         patched: Value = None
-        meter = self.meter()
         for policy, plans in groups:
             for plan in plans:
                 meter.begin()
@@ -291,8 +309,7 @@ class Engine:
                     break
         return patched
 
-    def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult]) -> None:
-        meter = self.meter()
+    def _background(self, request: Request, groups: Iterable[Group], results: list[RuleResult], meter: Meter) -> None:
         own = bool(self.own_user) and request.username == self.own_user
         for policy, plans in groups:
             for plan in plans:

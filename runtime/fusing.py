@@ -115,7 +115,8 @@ class Verdict:
 
 class FusedRules:
     """The rules in ``groups`` for requests of an operation, each of which may use ``fuel``. ``brief``: a rule that says
-    something of a pass, or that has properties of its own, is for the exact code. ``gave_up``: its code had a fault."""
+    something of a pass, or that has properties of its own, is for the exact code. ``gave_up``: its code had a fault.
+    ``idle``: there is none, and never will be."""
 
     __slots__ = (
         "_answers",
@@ -130,6 +131,7 @@ class FusedRules:
         "fuel",
         "gave_up",
         "groups",
+        "idle",
         "operation",
     )
 
@@ -141,6 +143,7 @@ class FusedRules:
         self._brief = brief
         self._plans = tuple(plan for policy, plans in groups for plan in plans if _fusable(policy, plan, brief))
         self._positions = {id(plan): i for i, plan in enumerate(chain.from_iterable(plans for _, plans in groups))}
+        self.idle = not self._plans
         self._units: tuple[tuple[int, Fused], ...] | None = None
         self._asked = 0
         self._poor = 0
@@ -196,7 +199,7 @@ class FusedRules:
 
     def _first(self, root: dict[str, Any], meter: Meter) -> Verdict | None:
         self._asked += 1
-        if self._asked != 2 or not self._plans:
+        if self._asked != 2 or self.idle:
             return None
         later = _run(self._plans[0]).later
         if later is not None:
@@ -208,7 +211,7 @@ class FusedRules:
     def _give_up(self) -> None:
         """What is only there to be fast must let no request down: from here on the exact code answers."""
         _LOG.exception("fused code failed (%s, %d rules): the exact code answers", self.operation, len(self._plans))
-        self._plans, self._units, self.gave_up = (), None, True
+        self._plans, self._units, self.gave_up, self.idle = (), None, True, True
 
     def _prepare(self) -> None:
         try:

@@ -31,11 +31,11 @@ class IndexedRule(Generic[T]):
 class MatchIndex(Generic[T]):
     """Immutable but for its answers. ``T`` is whatever the owner wants back, in the order in which it was given."""
 
-    __slots__ = ("_answers", "_by_kind", "_everywhere", "_namespaces", "_rules")
+    __slots__ = ("_answers", "_by_kind", "_everywhere", "_rules", "namespaces")
 
     def __init__(self, rules: Iterable[IndexedRule[T]]) -> None:
         self._rules: Sequence[IndexedRule[T]] = tuple(rules)
-        self._namespaces = frozenset(r.namespace for r in self._rules if r.namespace is not None)
+        self.namespaces = frozenset(r.namespace for r in self._rules if r.namespace is not None)
         by_kind: dict[str, list[int]] = {}
         everywhere: list[int] = []
         for i, rule in enumerate(self._rules):
@@ -51,7 +51,7 @@ class MatchIndex(Generic[T]):
 
     def find(self, group: str, version: str, kind: str, sub: str, operation: str, namespace: str) -> tuple[T, ...]:
         """The rules that the request may reach, in their order. ``namespace`` is "" for a cluster-wide object."""
-        place = namespace if namespace in self._namespaces else ""
+        place = namespace if namespace in self.namespaces else ""
         question = (group, version, kind, sub, operation, place)
         answer = self._answers.get(question)
         if answer is None:

@@ -123,8 +123,8 @@ class PolicySet:
     """Policies of one or several bundles, in the order given."""
 
     __slots__ = (
-        "_groups",
         "_index",
+        "_known",
         "_portions",
         "_removals",
         "digests",
@@ -166,7 +166,7 @@ class PolicySet:
         self.rules = tuple(plans)
         self._index = MatchIndex(indexed)
         self._removals = MatchIndex(removals)
-        self._groups: dict[int, tuple[tuple[RulePlan, ...], Candidates]] = {}
+        self._known: dict[tuple[str, str, str, str, str, str], Candidates] = {}
         self._portions: dict[int, tuple[Candidates, int, tuple[Candidates, ...]]] = {}
 
     @classmethod
@@ -219,15 +219,14 @@ class PolicySet:
 
     def candidates(self, group: str, version: str, kind: str, sub: str, operation: str, namespace: str) -> Candidates:
         """The rules that a request may reach; ``namespace`` is "" for a cluster-wide object."""
-        found = self._index.find(group, version, kind, sub, operation, namespace)
-        known = self._groups.get(id(found))
-        if known is None or known[0] is not found:
-            # The tuple is kept beside its groups, so that its id stays its own.
-            known = (found, _candidates(found, operation))
-            if len(self._groups) > MAX_ANSWERS:
-                self._groups.clear()
-            self._groups[id(found)] = known
-        return known[1]
+        place = namespace if namespace in self._index.namespaces else ""
+        question = (group, version, kind, sub, operation, place)
+        known = self._known.get(question)
+        if known is None:
+            if len(self._known) >= MAX_ANSWERS:
+                self._known.clear()
+            known = self._known[question] = _candidates(self._index.find(*question), operation)
+        return known
 
     def portions(self, candidates: Candidates, most: int) -> tuple[Candidates, ...]:
         """The rules that judge a request, as they are or in portions of ``most`` policies: for those who must let

@@ -10,7 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TypeAlias
 
-from vm.interp import Program, interpret
+from vm.host import Program
+from vm.interp import interpret
 from vm.layout import Layout, frames_of
 from vm.quads import POP, ZERO, Frame
 from vm.verify import VerifiedFunction, VerifiedModule

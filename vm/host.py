@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from vm.values import Err, Value
 
@@ -137,6 +137,16 @@ def no_queries(text: str, root: Any, meter: Meter) -> Value:
 def no_names(host: str) -> list[str] | Err:
     """The addresses of a host name where nobody asks for them."""
     return Err("host", f"the name {host} is not resolved here, only addresses are known")
+
+
+class Program(Protocol):
+    """A module ready to run; both tiers are one."""
+
+    def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
+        """Runs a function without parameters as a generator of host calls; its value is the function's."""
+
+    def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
+        """Runs a function that cannot suspend. ``ValueError`` for one that may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,30 +13,24 @@ Its numbers are those of ``vm.quads``, written out since a name costs a lookup; 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from vm.fuel import CHUNK, SIZED, charge_operands, exhausted, measure, pairs, settle
-from vm.host import Execution, HostCall, Meter, OutOfFuel
+from vm.host import Execution, HostCall, Meter, OutOfFuel, Program
 from vm.layout import frames_of
 from vm.quads import SETTLED, Frame, Step
 from vm.semantics import c_has, c_select, concat
 from vm.values import MISSING, Value
 from vm.verify import VerifiedModule
 
-
-class Program(Protocol):
-    """A module ready to run; both tiers are one."""
-
-    def start(self, fn: int, root: dict[str, Any], meter: Meter) -> Execution:
-        """Runs a function without parameters as a generator of host calls; its value is the function's."""
-
-    def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
-        """Runs a function that cannot suspend. ``ValueError`` for one that may."""
-
-
 _UNSET: Final = object()
 """A cell that has not run yet: no value of a program."""
 _DONE: Final = object()
+_MISSING: Final = MISSING
+_NEXT: Final[Any] = next
+"""As names of this module: machine code need not look them up."""
+_LOW: Final[list[Any]] = [None] * 4
+"""What lies below every stack: a list that is emptied gives its memory back, and takes it anew for the next value."""
 
 
 def interpret(m: VerifiedModule, frames: list[Frame] | None = None) -> Program:
@@ -81,33 +75,35 @@ class _Interpreter:
         """Runs until the function returns or asks the host. ``registers`` and ``reply`` go on with a run that asked."""
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
-        cells: dict[int, Any]
-        frames: list[tuple[Step, list[Value], list[Value], list[Any], int, dict[str, Any]]]
+        cells: dict[int, Any] | None
+        frames: list[tuple[Step, list[Value], list[Value], list[Any], int, dict[str, Any]]] | None
         frame: Frame
         q: Step
-        then: Step | None
         local: list[Value]
         stack: list[Value]
         loops: list[Any]
         loop: list[Value]
         args: list[Value]
-        missing = MISSING
+        missing = _MISSING
         sized = SIZED
         done = _DONE
-        following: Any = next  # as a name of its own, machine code need not look it up
+        following = _NEXT
         v: Any
         k: str
         n: int
         op: int
         fields: dict[str, Any]
+        pair: tuple[Value, Value]
+        leaves: tuple[tuple[str, Any, Step], ...]
+        row: tuple[tuple[int, tuple[str, ...], Step], ...]
         try:
             if registers is None:
-                cells = {}
-                frames = []
+                cells = None
+                frames = None
                 q = fn.first or fn.lay_out()
                 local = fn.locals.copy()
-                stack = []
-                loops = []
+                stack = _LOW.copy()
+                loops = _LOW.copy()
                 cell = -1
                 meter.left -= fn.cost
                 if meter.left < 0:
@@ -142,7 +138,7 @@ class _Interpreter:
                         v = q.a
                         if not frames:
                             return v
-                        if cell >= 0:
+                        if cell >= 0 and cells is not None:
                             cells[cell] = v
                         elif cell == SETTLED:
                             v = settle(v, meter)
@@ -195,13 +191,13 @@ class _Interpreter:
                         stack.append(q.a(meter, stack.pop()))
                         q = q.next
                     elif op == 10:  # invoke
-                        body, n, lengths, measured, metered = q.a
+                        n = q.n
                         args = stack[-n:] if n else []
                         if n:
                             del stack[-n:]
-                        if lengths or measured:
-                            charge_operands(lengths, measured, args, meter)
-                        stack.append(body(meter, *args) if metered else body(*args))
+                        if q.b is not None:
+                            charge_operands(q.b[0], q.b[1], args, meter)
+                        stack.append(q.a(meter, *args) if q.key else q.a(*args))
                         q = q.next
                     else:  # path, path and absent_null
                         absent = q.key
@@ -303,7 +299,7 @@ class _Interpreter:
                             v = stack.pop()
                             if not frames:
                                 return v
-                            if cell >= 0:
+                            if cell >= 0 and cells is not None:
                                 cells[cell] = v
                             elif cell == SETTLED:
                                 v = settle(v, meter)
@@ -351,7 +347,8 @@ class _Interpreter:
                                 loops.pop()
                                 q = q.next
                             else:
-                                local[q.to], local[q.slot] = v
+                                pair = v
+                                local[q.to], local[q.slot] = pair
                                 meter.left -= q.n
                                 if meter.left < 0:
                                     raise OutOfFuel
@@ -375,12 +372,9 @@ class _Interpreter:
                         elif op == 32:  # tee, what the type of a value decides
                             v = stack[-1]
                             local[q.slot] = v
-                            then = q.types.get(type(v))
-                            if then is None:
-                                q = q.other
-                            else:
+                            if type(v) in q.types:
                                 stack.pop()
-                                q = then
+                            q = q.types.get(type(v), q.other)
                         elif op == 33:  # what the type of a value decides
                             q = q.types.get(type(stack.pop()), q.other)
                         elif op == 34:  # has(…) && …, where all of it is there
@@ -389,7 +383,8 @@ class _Interpreter:
                                 continue
                             local[q.to] = True
                             n = q.n
-                            for k_cost, k_path, whole in q.b:
+                            row = q.b
+                            for k_cost, k_path, whole in row:
                                 v = local[n]
                                 for k in k_path:
                                     if type(v) is not dict:
@@ -470,7 +465,8 @@ class _Interpreter:
                                     q = q.other
                                     break
                                 fields = v
-                                for k, v, way in q.b:
+                                leaves = q.b
+                                for k, v, way in leaves:
                                     if not v(fields.get(k, missing)):
                                         q = way
                                         break
@@ -528,7 +524,8 @@ class _Interpreter:
                                 loops.pop()
                                 q = q.next
                             else:
-                                local[q.to], local[q.slot] = v
+                                pair = v
+                                local[q.to], local[q.slot] = pair
                                 meter.left -= q.n
                                 q = q.then
                                 if meter.left < 0:
@@ -539,30 +536,33 @@ class _Interpreter:
                             if q.b:
                                 measure(v, meter)
                             meter.charge((len(root) + len(v)) >> CHUNK)
+                            frames = frames or []
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
                             cell = q.n
                             q = frame.first or frame.lay_out()
                             local = frame.locals.copy()
                             root = {**root, **v}
-                            stack = []
-                            loops = []
+                            stack = _LOW.copy()
+                            loops = _LOW.copy()
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
                         elif op == 57:  # cell
+                            cells = cells or {}
                             v = cells.get(q.n, _UNSET)
                             if v is not _UNSET:
                                 stack.append(v)
                                 q = q.next
                             else:
+                                frames = frames or []
                                 frames.append((q.next, local, stack, loops, cell, root))
                                 frame = q.a
                                 cell = q.n
                                 q = frame.first or frame.lay_out()
                                 local = frame.locals.copy()
-                                stack = []
-                                loops = []
+                                stack = _LOW.copy()
+                                loops = _LOW.copy()
                                 meter.left -= frame.cost
                                 if meter.left < 0:
                                     raise OutOfFuel
@@ -582,7 +582,7 @@ class _Interpreter:
                             stack.pop().append(v)
                             q = q.next
                         elif op == 62:  # reset
-                            stack.append(cells.pop(q.n, _UNSET) is not _UNSET)
+                            stack.append(cells is not None and cells.pop(q.n, _UNSET) is not _UNSET)
                             q = q.next
                         else:  # ret out of loops of a function in the place of its call
                             del loops[-q.n :]
@@ -604,6 +604,7 @@ class _Interpreter:
                             stack.append(q.a(stack.pop(), meter))
                             q = q.next
                         elif op == 68:  # call
+                            frames = frames or []
                             frames.append((q.next, local, stack, loops, cell, root))
                             frame = q.a
                             cell = q.n
@@ -615,8 +616,8 @@ class _Interpreter:
                                 local = args + frame.locals
                             else:
                                 local = frame.locals.copy()
-                            stack = []
-                            loops = []
+                            stack = _LOW.copy()
+                            loops = _LOW.copy()
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
@@ -629,7 +630,8 @@ class _Interpreter:
                                 loops.pop()
                                 q = q.next
                             else:
-                                local[q.slot], local[q.to] = v
+                                pair = v
+                                local[q.slot], local[q.to] = pair
                                 meter.left -= q.n
                                 q = q.then
                                 if meter.left < 0:

@@ -146,6 +146,9 @@ def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:
             step.keys, step.key = a, MISSING
         case n if n == ROOT_PATH:
             step.keys, step.a = a, b
+        case n if n == INVOKE:
+            step.a, step.n, lengths, measured, step.key = a
+            step.b = (lengths, measured) if lengths or measured else None
         case n if n == CALL:
             step.a, step.n = a, b
         case n if n == CELL:

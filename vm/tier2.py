@@ -17,8 +17,7 @@ from typing import Any
 from vm import names
 from vm.disasm import line_of
 from vm.fuel import exhausted
-from vm.host import Execution, Meter, OutOfFuel
-from vm.interp import Program
+from vm.host import Execution, Meter, OutOfFuel, Program
 from vm.kept_code import KeptCode
 from vm.translator import GLOBALS, SCOPE, Translator
 from vm.verify import VerifiedModule

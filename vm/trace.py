@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from vm.functions import body_of
-from vm.interp import Program, interpret
+from vm.host import Program
+from vm.interp import interpret
 from vm.layout import Layout, frames_of
 from vm.quads import INVOKE, ONE, TWO_METER, Frame
 from vm.semantics import SEMANTICS

@@ -28,8 +28,8 @@ from fuzz.gen import resource as resources
 from runtime.match_index import reaches
 from runtime.request import Request
 from vm.code import UnverifiedModule
-from vm.host import NOTHING, Meter
-from vm.interp import Program, interpret
+from vm.host import NOTHING, Meter, Program
+from vm.interp import interpret
 from vm.intrinsics.pattern_walk import walk
 from vm.values import canonical_key
 from vm.verify import verify

@@ -9,8 +9,8 @@ from typing import Any, Final
 from fuzz.gen import bytecode
 from vm.code import Module, UnverifiedModule
 from vm.disasm import disassemble
-from vm.host import Meter, Outcome
-from vm.interp import Program, interpret
+from vm.host import Meter, Outcome, Program
+from vm.interp import interpret
 from vm.tier2 import translate
 from vm.values import Err, Value, canonical_key
 from vm.verify import VerifiedModule, VerifyError, verify

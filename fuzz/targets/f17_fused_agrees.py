@@ -19,8 +19,8 @@ from tests.cases.engines import compiled
 from vm.code import Module, UnverifiedModule
 from vm.disasm import disassemble
 from vm.fused import Rule, covered, fuse
-from vm.host import HostCall, Meter, Outcome, Status
-from vm.interp import Program, interpret
+from vm.host import HostCall, Meter, Outcome, Program, Status
+from vm.interp import interpret
 from vm.values import Value
 from vm.verify import VerifyError, verify
 

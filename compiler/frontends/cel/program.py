@@ -18,8 +18,7 @@ from compiler.frontends.cel.parse import parse
 from compiler.ir import ops as ir
 from compiler.ir.build import FunctionBuilder
 from grammar.errors import SyntaxProblem
-from vm.host import HostCall, Meter
-from vm.interp import Program
+from vm.host import HostCall, Meter, Program
 from vm.values import Err, Value
 
 FUEL: Final = 10_000_000

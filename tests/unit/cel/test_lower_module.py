@@ -19,8 +19,8 @@ from compiler.ir.check import CheckError
 from compiler.pipeline import optimise
 from fuzz.gen.bytecode import lent
 from vm.code import UnverifiedModule
-from vm.host import HostCall, Meter
-from vm.interp import Program, interpret
+from vm.host import HostCall, Meter, Program
+from vm.interp import interpret
 from vm.tier2 import translate
 from vm.verify import verify
 

@@ -33,7 +33,8 @@ def test_own_requests_set_off_only_rules_that_want_them(user: str, meta: dict[st
     plan = background(meta)
     request = Request.from_resource(pod(), user=UserInfo(user))
     results: list[RuleResult] = []
-    Engine(policy_set(), own_user=OWN)._background(request, [(plan.policy, (plan,))], results)
+    engine = Engine(policy_set(), own_user=OWN)
+    engine._background(request, [(plan.policy, (plan,))], results, engine.meter())
     assert len(results) == count
 
 

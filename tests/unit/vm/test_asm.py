@@ -13,8 +13,8 @@ from vm.asm import assemble
 from vm.bundle import encode_module, read_bundle
 from vm.code import Module
 from vm.disasm import disassemble
-from vm.host import HostCall, Meter, Outcome
-from vm.interp import Program, interpret
+from vm.host import HostCall, Meter, Outcome, Program
+from vm.interp import interpret
 from vm.isa import OPS
 from vm.tier2 import translate
 from vm.values import MISSING, Err, canonical_key

@@ -9,8 +9,8 @@ from fuzz.gen import bytecode
 from vm.asm import assemble
 from vm.code import UnverifiedModule
 from vm.coverage import watched
-from vm.host import Meter
-from vm.interp import Program, interpret
+from vm.host import Meter, Program
+from vm.interp import interpret
 from vm.values import Err
 from vm.verify import VerifiedModule, VerifyError, verify
 

@@ -15,8 +15,8 @@ from fuzz.gen import bytecode
 from vm.asm import AsmError, assemble
 from vm.code import Module, UnverifiedModule, read_uleb, uleb
 from vm.disasm import disassemble, disassemble_function
-from vm.host import HostCall, Meter, Outcome, Status
-from vm.interp import Program, interpret
+from vm.host import HostCall, Meter, Outcome, Program, Status
+from vm.interp import interpret
 from vm.tier2 import translate
 from vm.values import Err
 from vm.verify import VerifiedModule, VerifyError, verify
