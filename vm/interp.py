@@ -1,5 +1,4 @@
-"""Tier 1: the exact stack machine. Runs verified modules instruction by instruction, and owns what an instruction means
-in time.
+"""Tier 1: the exact stack machine. Runs verified modules step by step, and owns what an instruction means in time.
 
 ``vm.layout`` and ``vm.joins`` make each function ready on its first run. One loop runs them all, with frames of its
 own for calls, so that an ``await`` anywhere hands out the registers of the whole run, to go on with when the host has
@@ -28,6 +27,7 @@ _UNSET: Final = object()
 _DONE: Final = object()
 _MISSING: Final = MISSING
 _NEXT: Final[Any] = next
+_ENUMERATE: Final[Any] = enumerate
 """As names of this module: machine code need not look them up."""
 _LOW: Final[list[Any]] = [None] * 4
 """What lies below every stack: a list that is emptied gives its memory back, and takes it anew for the next value."""
@@ -442,7 +442,7 @@ class _Interpreter:
                             stack.append(args)
                             q = q.next
                         else:  # each_index
-                            loops.append(enumerate(stack.pop()))
+                            loops.append(_ENUMERATE(stack.pop()))
                             q = q.then
                     else:
                         if op == 44:  # pop
