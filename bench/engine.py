@@ -20,7 +20,7 @@ from bench.compiling import write_bundle
 from bench.engine_child import YARDSTICK, Asked, Case
 from bench.figures import Figure, figure
 from bench.library import library_objects, library_policies
-from bench.policies import generated_policies, policies_of_other_kinds, reference_policies
+from bench.policies import generated_policies, policies_of_other_kinds, policies_of_other_pods, reference_policies
 from bench.requests import denied_by_one, reference_pod
 
 TIERS: Final = ("1", "2")
@@ -94,10 +94,14 @@ def _with_others(folder: Path, scratch: Path, reference: str, pod: str, rounds: 
         policies = [*reference_policies(folder), *policies_of_other_kinds(count)]
         both = write_bundle(scratch / f"with-{count}.thb", policies)
         cases.append(Case(str(count), str(both), "2", pod, 0))
+    policies = [*reference_policies(folder), *policies_of_other_pods(OTHERS[-1])]
+    elsewhere = Case("elsewhere", str(write_bundle(scratch / "elsewhere.thb", policies)), "2", pod, 0)
+    cases.append(elsewhere)
     answer = _ask(cases, rounds)
     samples, opcodes = answer["samples"], answer["opcodes"]
     for case in cases:
-        yield figure(f"engine/reference/with {case.name} of other kinds/tier 2", "µs", samples[case.name])
+        which = f"{OTHERS[-1]} about other Pods" if case is elsewhere else f"{case.name} of other kinds"
+        yield figure(f"engine/reference/with {which}/tier 2", "µs", samples[case.name])
     most = str(OTHERS[-1])
     ratios = [beside / alone for beside, alone in zip(samples[most], samples["0"], strict=True)]
     name = f"engine/reference/with {most} of other kinds over alone, tier 2"

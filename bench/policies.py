@@ -43,6 +43,21 @@ def policies_of_other_kinds(count: int, seed: int = 21) -> list[Policy]:
     return made
 
 
+def policies_of_other_pods(count: int, seed: int = 21) -> list[Policy]:
+    """``count`` policies about Pods of another label, place or name than any that is asked about."""
+    made = generated_policies(count, seed)
+    for number, policy in enumerate(made):
+        policy["metadata"]["name"] = f"elsewhere-{policy['metadata']['name']}"
+        about = (
+            {"selector": {"matchLabels": {"team": f"team-{number}"}}},
+            {"namespaces": [f"place-{number}"]},
+            {"names": [f"pod-{number}"]},
+        )[number % 3]
+        for rule in policy["spec"]["rules"]:
+            rule["match"] = {"any": [{"resources": {"kinds": ["Pod"], **about}}]}
+    return made
+
+
 _OTHER_KINDS = ("ConfigMap", "Secret", "Service", "Ingress", "Namespace", "PersistentVolumeClaim", "Role", "Node")
 
 

@@ -170,7 +170,8 @@ def answers_differ(exact: PolicySet, fast: PolicySet, requests: Sequence[Request
             found = policies.candidates(
                 request.group, request.version, request.kind, request.subresource, request.operation, request.namespace
             )
-            if found.fused.gave_up or found.fused_brief.gave_up:
+            parts = [found] if found.narrowing is None else [found, *found.narrowing.parts]
+            if any(part.fused.gave_up or part.fused_brief.gave_up for part in parts):
                 return "fused code had a fault"
         tally.sure += len(sides[1][1])
         if sides[0] != sides[1]:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from runtime.exceptions import EVERYWHERE, ExceptionScope, exclusions, skip_text
 from runtime.exceptions import KEY as EXCLUSIONS
+from runtime.narrowing import Narrowing
 from runtime.policyset import FUEL, Candidates, ExemptionPlan, PolicyInfo, PolicySet, RulePlan, is_variable
 from runtime.properties import of_pod_security
 from runtime.request import Request
@@ -193,6 +194,8 @@ class Engine:
             fused = found.fused_brief if brief else found.fused
         if groups:
             self.add_images(request)
+        if what == "validate" and fused is not None and found.narrowing is not None and self.fuel >= FUEL:
+            return self._narrowed(request, found.narrowing, policies, full, brief, deadline)
         results: list[RuleResult] = []
         passed: list[RulePlan] = []
         patched: Value = None
@@ -212,6 +215,34 @@ class Engine:
         else:
             self._background(request, timely, results, meter)
         return EngineResponse(request, what, tuple(results), patched, policies, tuple(passed))
+
+    def _narrowed(
+        self,
+        request: Request,
+        narrowing: Narrowing,
+        policies: tuple[PolicyInfo, ...],
+        full: bool,
+        brief: bool,
+        deadline: float | None,
+    ) -> EngineResponse:
+        """As :meth:`evaluate` of validate rules, without those whose premise the object does not meet: they would have
+        no result."""
+        results: list[RuleResult] = []
+        passed: list[RulePlan] = []
+        meter = self.meter()
+        parts = narrowing.reached(request.resource)
+        for part in parts:
+            fused = part.fused_brief if brief else part.fused
+            verdict = fused.judge(request.root, meter) if not fused.idle and fused.fuel <= self.fuel else None
+            groups = part.validate if verdict is None else verdict.left
+            also: list[RulePlan] = []
+            timely = groups if deadline is None else _until(groups, deadline)
+            self._validate(request, timely, results, also, full, brief, meter)
+            passed += also if verdict is None else verdict.with_others(also)
+        if len(parts) == 1:
+            return EngineResponse(request, "validate", tuple(results), None, policies, tuple(passed))
+        ordered = narrowing.in_order(results), narrowing.plans_in_order(passed)
+        return EngineResponse(request, "validate", ordered[0], None, policies, ordered[1])
 
     def _validate(
         self,

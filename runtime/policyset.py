@@ -13,11 +13,13 @@ from typing import Any, Final, Literal, TypeAlias
 from runtime.fusing import FusedRules, Generated
 from runtime.match_index import MAX_ANSWERS, IndexedRule, MatchIndex
 from runtime.mismatches import Mismatches
+from runtime.narrowing import Narrowing
 from runtime.params import for_each
 from vm.cel.costs import PER_EXPRESSION, PER_RULE
 from vm.code import BACKGROUND_KINDS, Exemption, MatchKey, Module, Policy, Rule
 from vm.host import Imports, Meter
 from vm.intrinsics.wildcard import match as wildcard
+from vm.premises import NONE, Premise, premise
 
 Tier: TypeAlias = Literal["1", "2", "check"]
 Run: TypeAlias = Callable[[int, dict[str, Any], Meter], Any]
@@ -86,7 +88,8 @@ class ExemptionPlan:
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """A computed rule ready to run: ``run(entry, root, meter)`` answers with an outcome."""
+    """A computed rule ready to run: ``run(entry, root, meter)`` answers with an outcome, none for an object that does
+    not meet the ``premise``."""
 
     policy: PolicyInfo
     name: str
@@ -98,6 +101,7 @@ class RulePlan:
     allow_existing: bool
     exemptions: tuple[ExemptionPlan, ...]
     meta: Mapping[str, Any] = field(repr=False)
+    premise: Premise = NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,7 @@ class Candidates:
     those that work on other objects because of it (``background``). Where a policy among them has ``admission: false``,
     and so keeps to background scans and the command line, ``admitted`` are the others.
     ``fused`` says at once which of the first pass for sure, ``fused_brief`` where what a rule says of a pass
-    matters."""
+    matters. ``narrowing``: some of the first are about objects of certain names, places or labels alone."""
 
     validate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
     mutate: tuple[tuple[PolicyInfo, tuple[RulePlan, ...]], ...]
@@ -117,6 +121,7 @@ class Candidates:
     fused: FusedRules
     fused_brief: FusedRules
     admitted: Candidates | None = None
+    narrowing: Narrowing | None = None
 
 
 class PolicySet:
@@ -249,9 +254,11 @@ def mentions_images(module: Module) -> bool:
     return any(path[0] == "images" for path in module.paths) or any(i.name in WHOLE_ROOT for i in module.imports)
 
 
-def _candidates(found: Sequence[RulePlan], operation: str) -> Candidates:
+def _candidates(found: Sequence[RulePlan], operation: str, *, whole: bool = True) -> Candidates:
+    """``whole``: not a part of candidates that are narrowed already."""
     admitted = [plan for plan in found if plan.policy.admission]
     validate, mutate, background = (_group(found, *kinds) for kinds in (("validate",), ("mutate",), BACKGROUND_KINDS))
+    narrowing = Narrowing(validate, lambda plans: _candidates(plans, operation, whole=False)) if whole else None
     return Candidates(
         validate=validate,
         mutate=mutate,
@@ -262,6 +269,7 @@ def _candidates(found: Sequence[RulePlan], operation: str) -> Candidates:
         fused=FusedRules(validate, operation, FUEL, brief=False),
         fused_brief=FusedRules(validate, operation, FUEL, brief=True),
         admitted=_candidates(admitted, operation) if len(admitted) < len(found) else None,
+        narrowing=narrowing if narrowing is not None and narrowing.useful else None,
     )
 
 
@@ -328,17 +336,15 @@ def is_scan_key(key: MatchKey) -> bool:
 
 
 def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tuple[Exemption, Run]]) -> RulePlan:
-    cost, params = rule.meta.get("cel"), rule.meta.get("params")
+    params = rule.meta.get("params")
+    if rule.meta.get("cel") is not None:
+        run = rationed(run) if params is None else for_each(rationed(run), params, policy.namespace)
     return RulePlan(
         policy=policy,
         name=rule.name,
         kind=rule.kind,
         entry=rule.entry,
-        run=run
-        if cost is None
-        else rationed(run)
-        if params is None
-        else for_each(rationed(run), params, policy.namespace),
+        run=run,
         action=_action(rule.meta.get("failureAction")),
         overrides=tuple(rule.meta.get("overrides") or ()),
         allow_existing=rule.meta.get("allowExistingViolations") is not False,
@@ -355,6 +361,8 @@ def _rule_plan(policy: PolicyInfo, rule: Rule, run: Run, exemptions: Sequence[tu
             if _names(e, policy, rule.name)
         ),
         meta=rule.meta,
+        # The exact machine alone is asked as the code stands.
+        premise=premise(run.module, rule.entry) if rule.kind == "validate" and isinstance(run, Generated) else NONE,
     )
 
 

@@ -40,6 +40,7 @@ from vm.values import Value
 
 if TYPE_CHECKING:
     from vm.kept_code import KeptCode
+    from vm.premises import Premise
 
 __all__ = ["VerifiedFunction", "VerifiedModule", "VerifyError", "verify"]
 
@@ -134,6 +135,8 @@ class VerifiedModule:
         self.debug = debug
         self.lent = lent
         self.warnings = warnings
+        self.premises: dict[int, Premise] = {}
+        """What ``vm.premises`` has found, by the number of a function."""
         self._leaves: dict[int, Predicate] = {}
         self._scalars: dict[int, Predicate] = {}
 

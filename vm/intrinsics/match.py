@@ -23,8 +23,7 @@ def operations(operation: Value, wanted: Value) -> bool:
 
 def names(resource: Value, wanted: Value) -> bool:
     """Whether the name matches one of the wildcards; ``generateName`` stands in for an empty name."""
-    metadata = _metadata(resource)
-    return _any_wildcard(wanted, _text(metadata.get("name")) or _text(metadata.get("generateName")))
+    return _any_wildcard(wanted, name_of(resource))
 
 
 def namespaces(resource: Value, wanted: Value) -> bool:
@@ -103,6 +102,12 @@ def describe(resource: Value) -> str:
     text = f"{_text(resource.get('kind'))}/{_text(metadata.get('name'))}"
     namespace = _text(metadata.get("namespace"))
     return f"{text} in namespace {namespace}" if namespace else text
+
+
+def name_of(resource: Value) -> str:
+    """The name by which a resource is matched: ``generateName`` stands in for an empty one."""
+    metadata = _metadata(resource)
+    return _text(metadata.get("name")) or _text(metadata.get("generateName"))
 
 
 def namespace_of(resource: Value) -> str:
