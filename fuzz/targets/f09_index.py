@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from compiler import Options, compile_policies
 from compiler.diagnostics import Reporter
 from compiler.source import Document, load_documents
-from runtime.policyset import PolicySet
+from runtime.policyset import PolicySet, Tier
 from runtime.request import OPERATIONS, Request
 from vm.host import NOTHING, Meter
 
@@ -116,7 +117,7 @@ def run(seconds: float, seed: int) -> int:
 
 def index_holds(policy: dict[str, Any], requests: list[Any]) -> int:
     """Asks each request of every rule and of the rules that the index finds. Answers the number of requests asked."""
-    plain, best = _set(policy, 0), _set(policy, 2)
+    plain, best = policy_set([policy], level=0), policy_set([policy])
     if plain is None or best is None:
         assert plain is best, f"the level decides whether the policy compiles\npolicy: {json.dumps(policy)}"
         return 0
@@ -146,8 +147,10 @@ def _request(kind: tuple[str, str, str, str], operation: str, name: str, namespa
     return Request.from_resource(resource, operation, kind=kind)
 
 
-def _set(policy: dict[str, Any], level: int) -> PolicySet | None:
+def policy_set(policies: Sequence[dict[str, Any]], *, level: int = 2, tier: Tier = "1") -> PolicySet | None:
+    """The set of some policies; None where one does not compile."""
     reporter = Reporter()
-    documents: list[Document] = load_documents(json.dumps(policy), "p.yaml", reporter)
+    text = "\n---\n".join(map(json.dumps, policies))
+    documents: list[Document] = load_documents(text, "p.yaml", reporter)
     result = compile_policies(documents, options=Options(level=level))
-    return None if result.bundle is None else PolicySet.load(result.bundle, tier="1")
+    return None if result.bundle is None else PolicySet.load(result.bundle, tier=tier)
