@@ -26,8 +26,8 @@ YARDSTICK = "yardstick"
 @dataclass(frozen=True, slots=True)
 class Case:
     """One thing to be timed: ``tier`` evaluates the objects of a JSON file by the rules of a bundle. ``failing`` is how
-    many rules must fail (None: as many as will); all others of the bundle for the kind must pass, but for as many as are
-    ``silent``."""
+    many rules must fail (None: as many as will); all others of the bundle for the kind must pass, but for those that
+    are ``silent``."""
 
     name: str
     bundle: str
