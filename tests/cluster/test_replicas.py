@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.replicas import Fault, Load, Replicas, endure
+from tests.cluster.thesmos import Thesmos
 
 FAULTS: list[tuple[float, Fault]] = [
     (2.0, "edit"),
@@ -23,7 +24,10 @@ FAULTS: list[tuple[float, Fault]] = [
 
 
 @pytest.fixture
-def replicas(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Replicas]:
+def replicas(control_plane: ControlPlane, thesmos: Thesmos, tmp_path: Path) -> Iterator[Replicas]:
+    # That of the session would be one more, called by another address: it and these would write the webhook
+    # configurations in turns, each its own, and the first policy of the test might wait long for its turn.
+    assert thesmos.stop() == 0, thesmos.tail()
     found = Replicas(control_plane, tmp_path)
     try:
         found.start()
@@ -31,6 +35,7 @@ def replicas(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Replicas]:
     finally:
         control_plane.kubectl("delete", "clusterpolicies", "--all")
         found.stop()
+        thesmos.start()
 
 
 def test_faults_under_load_let_nobody_down(replicas: Replicas) -> None:
