@@ -192,7 +192,7 @@ class Engine:
             policies = tuple(policy for policy, _ in groups)
         elif (brief or not full) and not request.rule_values:
             fused = found.fused_brief if brief else found.fused
-        if groups:
+        if groups and (self.policies.wants_images or self.registry is not None):
             self.add_images(request)
         if what == "validate" and fused is not None and found.narrowing is not None and self.fuel >= FUEL:
             return self._narrowed(request, found.narrowing, policies, full, brief, deadline)
@@ -205,6 +205,8 @@ class Engine:
             verdict = fused.judge(request.root, meter)
             if verdict is not None:
                 groups = verdict.left
+                if not groups:
+                    return EngineResponse(request, what, (), None, policies, verdict.passed)
         timely = groups if deadline is None else _until(groups, deadline)
         if what == "validate":
             self._validate(request, timely, results, passed, full, brief, meter)

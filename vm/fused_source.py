@@ -37,6 +37,10 @@ class Writer:
         self.lines: list[str] = []
         self.count = 0
         self.bound: dict[Any, str] = {}
+        self.lengths: dict[str, int] = {}
+        """How long lists can be, by name, whose length was asked where they were made."""
+        self.passed: set[Expr] = set()
+        """Lists that were never there, since another was made at once: only who does want one makes it."""
 
     def function(self, scope: Scope, maps: tuple[Expr, ...], guards: list[tuple[Expr, Expr]], sure: int) -> str:
         """The source. Where one of ``maps`` is none, or the two of a guard are not the same, no rule of ``sure`` is
@@ -88,8 +92,8 @@ class Writer:
         rare = {} if grouped else self.rare(s, at)
         lists = self.lists(s, at)
         aside = {condition for group in (*rare.values(), *lists.values()) for condition in group}
-        self.shared(s, at, aside)
-        self.payments(s, at, aside)
+        passing = self.shared(s, at, aside)
+        self.payments(s, at, aside | passing)
         tables = self.tables(s)
         done = {condition for group in tables.values() for condition in group} | aside
         for x, group in tables.items():
@@ -124,8 +128,9 @@ class Writer:
                 sized = "" if not at.kinds_of(x) - SIZED_KINDS else f"type({v}) in SIZED and "
                 self.line(at.indent, f"if {sized}len({v}) > {most}: u |= {rules}")
 
-    def shared(self, s: Scope, at: Place, aside: set[Expr]) -> None:
-        """Gives names to what is wanted more than once here."""
+    def shared(self, s: Scope, at: Place, aside: set[Expr]) -> set[Expr]:
+        """Gives names to what is wanted more than once here, but for lists that are only there for the next one to be
+        made of: these it answers, and making the other pays for them."""
         often: dict[Expr, int] = {}
         for condition, arms in s.ifs.items():
             if condition in aside:
@@ -142,9 +147,12 @@ class Writer:
         for paid in s.paid.keys() - aside:
             for x in parts(paid):
                 often[x] = often.get(x, 0) + 1
-        for x in sorted((x for x, n in often.items() if n > 1), key=lambda x: x.number):
+        twice_or_more = {x for x, n in often.items() if n > 1}
+        passing = {of for x in often if (of := _passing(x)) is not None and _only_for(of, x, often, s)}
+        for x in sorted(twice_or_more - passing - self.passed, key=lambda x: x.number):
             if x not in at.names and x.loops <= at.loops and self.placed(x, at):
                 self.named(x, at)
+        return passing
 
     def placed(self, x: Expr, at: Place) -> bool:
         """Whether all that it looks into is known to be there, so that reading it early is cheap."""
@@ -377,17 +385,15 @@ class Writer:
     def call(self, x: Expr, at: Place) -> str:
         _, metered = x.payload
         entry, lent, sized, measured, _ = x.data
-        written = _WRITTEN.get(entry)
-        if written is not None and not measured and at.kinds_of(x.args[0]) == _LIST:
-            return written(self, x, at)
+        if self.writes(x, at):
+            return _WRITTEN[entry](self, x, at)
         args = [self.atom(a, at) for a in x.args]
         if metered or sized or measured:
             self.line(at.indent, f"meter.left = {ALLOWANCE}")
         for n in sized:
-            self.line(
-                at.indent,
-                f"if type({args[n]}) in LONG and len({args[n]}) > {_FREE}: meter.charge(len({args[n]}) >> {CHUNK})",
-            )
+            sized_one = "" if at.kinds_of(x.args[n]) == _LIST else f"type({args[n]}) in LONG and "
+            length = f"len({args[n]})"
+            self.line(at.indent, f"if {sized_one}{length} > {_FREE}: meter.charge({length} >> {CHUNK})")
         for n in measured:
             self.line(at.indent, f"measure({args[n]}, meter)")
         word = "plain" if entry == "text.deep" else "call"
@@ -396,35 +402,54 @@ class Writer:
         self.line(at.indent, f"{name} = {function}({', '.join([*(['meter'] if metered else []), *args])})")
         return name
 
-    def flatten(self, x: Expr, at: Place) -> str:
-        """``jmes.flatten`` of a list, without a call: what it pays for is the length of what it makes."""
+    def writes(self, x: Expr, at: Place) -> bool:
+        """Whether a call is of an intrinsic that is written out for what it is given."""
+        entry, _, _, measured, _ = x.data
+        return entry in _WRITTEN and not measured and at.kinds_of(x.args[0]) == _LIST
+
+    def flatten(self, x: Expr, at: Place, most: int = LONGEST) -> str:
+        """``jmes.flatten`` of a list, without a call: what it pays for is the length of what it makes. ``most`` is how
+        long that may be for who asks."""
         (over,) = x.args
-        name, indent = self.temp(), at.indent
+        name = self.temp()
         if over.op == "built":
             items = [(self.atom(y, at), at.kinds_of(y)) for y in over.args]
-            self.line(indent, f"{name} = []")
+            self.line(at.indent, f"{name} = []")
+            for item, kinds in items:
+                self.flat(item, kinds, name, at.indent)
+        elif over.op == "collect" and over not in at.names:
+            # What else wants the list that is made flat would have given it a name.
+            self.passed.add(over)
+            self.gathered(over, name, at, flat=True)
         else:
             v, item = self.atom(over, at), self.temp()
-            items = [(item, KINDS)]
-            self.line(indent, f"{name} = []")
-            self.line(indent, f"for {item} in {v}:")
-            indent += 1
-        for item, kinds in items:
-            if kinds == _LIST:
-                self.line(indent, f"{name} += {item}")
-            elif "list" in kinds:
-                self.line(indent, f"if type({item}) is list: {name} += {item}")
-                self.line(indent, f"else: {name}.append({item})")
-            else:
-                self.line(indent, f"{name}.append({item})")
-        self.line(at.indent, f"if len({name}) > {LONGEST}: raise OutOfFuel")
+            self.line(at.indent, f"{name} = []")
+            self.line(at.indent, f"for {item} in {v}:")
+            self.flat(item, KINDS, name, at.indent + 1)
+        self.short(name, most, at)
+        self.lengths[name] = most
         at.names[x] = name
         return name
+
+    def flat(self, item: str, kinds: Kinds, name: str, indent: int) -> None:
+        """An item into a list, or what is in it."""
+        if kinds == _LIST:
+            self.line(indent, f"{name} += {item}")
+        elif "list" in kinds:
+            self.line(indent, f"if type({item}) is list: {name} += {item}")
+            self.line(indent, f"else: {name}.append({item})")
+        else:
+            self.line(indent, f"{name}.append({item})")
+
+    def short(self, v: str, most: int, at: Place) -> None:
+        """Sees to it that a list is no longer than it may be."""
+        if self.lengths.get(v, most + 1) > most:
+            self.line(at.indent, f"if len({v}) > {most}: raise OutOfFuel")
 
     def compact(self, x: Expr, at: Place) -> str:
         """``jmes.compact`` of a list: the list itself where there is nothing to leave out."""
         v, name = self.atom(x.args[0], at), self.temp()
-        self.line(at.indent, f"if len({v}) > {LONGEST}: raise OutOfFuel")
+        self.short(v, LONGEST, at)
         self.line(at.indent, f"{name} = {v} if None not in {v} else [x for x in {v} if x is not None]")
         at.names[x] = name
         return name
@@ -447,40 +472,68 @@ class Writer:
         return code.applied(text, self.atom(x.args[0], at), rest, constant, "v")
 
     def collect(self, x: Expr, at: Place) -> str:
-        over = x.args[0]
-        v = self.atom(over, at)
+        name = self.temp()
+        self.gathered(x, name, at, flat=False)
+        at.names[x] = name
+        return name
+
+    def gathered(self, x: Expr, name: str, at: Place, *, flat: bool) -> None:
+        """What a ``collect`` makes, under a name; ``flat``: made flat at once."""
+        (_, depth), shape = x.data
+        over, most = x.args[0], _COLLECTED[min(depth, 2)]
+        if over not in at.names and over.op == "call" and over.data[0] == "jmes.flatten" and self.writes(over, at):
+            v = self.flatten(over, at, most)
+        else:
+            v = self.atom(over, at)
         if at.kinds_of(over) != _LIST:
             v = f"({v} if type({v}) is list else [])"
-        (_, depth), shape = x.data
         # What a round wants of outside is named outside.
-        for outer in sorted({y for y in parts(x) if y is not x}, key=lambda y: y.number):
+        for outer in sorted({*parts(x)} - {x} - self.passed, key=lambda y: y.number):
             if outer.loops <= at.loops and self.placed(outer, at):
                 self.named(outer, at)
-        name = self.temp()
-        self.line(at.indent, f"if len({v}) > {_COLLECTED[min(depth, 2)]}: raise OutOfFuel")
+        self.short(v, most, at)
         self.line(at.indent, f"{name} = []")
         element = self.temp()
         self.line(at.indent, f"for {element} in {v}:")
         inner = Place(
             at.indent + 1, {**at.names, x.payload: element}, at.kinds, at.loops | {x.payload}, (*at.open, over)
         )
-        self.shape(shape, name, inner)
-        at.names[x] = name
-        return name
+        self.shape(shape, name, inner, flat=flat)
 
-    def shape(self, shape: Any, name: str, at: Place) -> None:
+    def shape(self, shape: Any, name: str, at: Place, *, flat: bool) -> None:
         if isinstance(shape, Fork):
-            for y in sorted(twice(shape), key=lambda y: y.number):
+            for y in sorted(twice(shape) - self.passed, key=lambda y: y.number):
                 if y not in at.names and y.loops <= at.loops and self.placed(y, at):
                     self.named(y, at)
             for holds, arm in ((True, shape.yes), (False, shape.no)):
                 if arm != ():
                     # Both arms ask again where both add something, which is rare.
                     self.line(at.indent, f"if {self.condition(shape.condition, at, holds=holds)}:")
-                    self.shape(arm, name, at.where(shape.condition, holds))
+                    self.shape(arm, name, at.where(shape.condition, holds), flat=flat)
             return
         for item in shape:
-            self.line(at.indent, f"{name}.append({self.value(item, at)})")
+            if flat:
+                self.flat(self.atom(item, at), at.kinds_of(item), name, at.indent)
+            else:
+                self.line(at.indent, f"{name}.append({self.value(item, at)})")
+
+
+def _passing(x: Expr) -> Expr | None:
+    """The list that another is made of so that both can be made at once: a flat one of what is collected, or what is
+    collected of a flat one."""
+    match x.op:
+        case "call" if x.data[0] == "jmes.flatten" and x.args[0].op == "collect":
+            return x.args[0]
+        case "collect" if x.args[0].op == "call" and x.args[0].data[0] == "jmes.flatten":
+            return x.args[0]
+    return None
+
+
+def _only_for(of: Expr, x: Expr, often: Mapping[Expr, int], s: Scope) -> bool:
+    """Whether a list is wanted here for another alone, and for no more than that its making is paid for."""
+    if of not in s.paid:
+        return often.get(of) == often[x]
+    return often.get(of) == often[x] + 1 and s.paid[of][0] == 0 and x in s.paid
 
 
 _MAP: Final = of_value({})

@@ -49,6 +49,8 @@ class _Suspended:
 class _Interpreter:
     def __init__(self, m: VerifiedModule, frames: list[Frame] | None) -> None:
         self._functions = frames_of(m) if frames is None else frames
+        # Those of runs that have ended: to make one costs as much as a few steps. Four, for the reason of _LOW.
+        self._stacks: list[list[Value]] = [_LOW.copy() for _ in range(4)]
 
     def run(self, fn: int, root: dict[str, Any], meter: Meter) -> Any:
         frame = self._functions[fn]
@@ -76,18 +78,18 @@ class _Interpreter:
         if fn.params:
             raise ValueError("a function with parameters is not started from outside")
         cells: dict[int, Any] | None
-        frames: list[tuple[Step, list[Value], list[Value], list[Any], int, dict[str, Any]]] | None
+        frames: list[tuple[Step, list[Value], list[Value], int, dict[str, Any]]] | None
         frame: Frame
         q: Step
         local: list[Value]
         stack: list[Value]
-        loops: list[Any]
         loop: list[Value]
         args: list[Value]
         missing = _MISSING
         sized = SIZED
         done = _DONE
         following = _NEXT
+        stacks = self._stacks
         v: Any
         k: str
         n: int
@@ -102,14 +104,16 @@ class _Interpreter:
                 frames = None
                 q = fn.first or fn.lay_out()
                 local = fn.locals.copy()
-                stack = _LOW.copy()
-                loops = _LOW.copy()
+                try:
+                    stack = stacks.pop()
+                except IndexError:  # runs inside one another or in threads, and those that had a fault
+                    stack = _LOW.copy()
                 cell = -1
                 meter.left -= fn.cost
                 if meter.left < 0:
                     raise OutOfFuel
             else:
-                q, local, stack, loops, cell, root, frames, cells = registers
+                q, local, stack, cell, root, frames, cells = registers
                 measure(reply, meter)
                 stack.append(reply)
             while True:
@@ -130,19 +134,21 @@ class _Interpreter:
                             v = missing
                         local[q.to] = v
                         if type(v) is list and v:
-                            loops.append(iter(v))
+                            local[q.loop] = iter(v)
                             q = q.then
                         else:
                             q = q.next if v is missing else q.other
                     else:  # const, ret
                         v = q.a
                         if not frames:
+                            if len(stack) == 4:  # as _LOW is
+                                stacks.append(stack)
                             return v
                         if cell >= 0 and cells is not None:
                             cells[cell] = v
                         elif cell == SETTLED:
                             v = settle(v, meter)
-                        q, local, stack, loops, cell, root = frames.pop()
+                        q, local, stack, cell, root = frames.pop()
                         stack.append(v)
                 elif op < 8:
                     if op == 4:  # path, const, equal, if
@@ -177,9 +183,8 @@ class _Interpreter:
                         q = q.types.get(type(v), q.other)
                 elif op < 12:
                     if op == 8:  # end of each, is_map, if
-                        v = following(loops[-1], done)
+                        v = following(local[q.loop], done)
                         if v is done:
-                            loops.pop()
                             q = q.next
                         else:
                             local[q.slot] = v
@@ -192,12 +197,19 @@ class _Interpreter:
                         q = q.next
                     elif op == 10:  # invoke
                         n = q.n
-                        args = stack[-n:] if n else []
-                        if n:
+                        args = []
+                        if n == 2:
+                            v = stack.pop()
+                            args = [stack.pop(), v]
+                        elif n:
+                            args = stack[-n:]
                             del stack[-n:]
                         if q.b is not None:
                             charge_operands(q.b[0], q.b[1], args, meter)
-                        stack.append(q.a(meter, *args) if q.key else q.a(*args))
+                        if n == 2:
+                            stack.append(q.a(meter, args[0], args[1]) if q.key else q.a(args[0], args[1]))
+                        else:
+                            stack.append(q.a(meter, *args) if q.key else q.a(*args))
                         q = q.next
                     else:  # path, path and absent_null
                         absent = q.key
@@ -233,7 +245,7 @@ class _Interpreter:
                         stack.append(q.a(root, q.keys))
                         q = q.next
                     elif op == 17:  # end of each, local_get, p_leaf or p_scalar, if
-                        for v in loops[-1]:
+                        for v in local[q.loop]:
                             local[q.slot] = v
                             meter.left -= q.n
                             if meter.left < 0:
@@ -247,7 +259,6 @@ class _Interpreter:
                                 q = q.other
                                 break
                         else:
-                            loops.pop()
                             q = q.next
                     elif op == 18:  # tee, p_leaf, p_scalar or another of one operand, if
                         v = stack.pop()
@@ -270,7 +281,7 @@ class _Interpreter:
                         elif op == 21:  # is_list, if, is_empty, if, as_list, each
                             v = local[q.slot]
                             if type(v) is list and v:
-                                loops.append(iter(v))
+                                local[q.loop] = iter(v)
                                 q = q.then
                             else:
                                 q = q.other
@@ -298,15 +309,17 @@ class _Interpreter:
                         elif op == 23:  # ret
                             v = stack.pop()
                             if not frames:
+                                if len(stack) == 4:
+                                    stacks.append(stack)
                                 return v
                             if cell >= 0 and cells is not None:
                                 cells[cell] = v
                             elif cell == SETTLED:
                                 v = settle(v, meter)
-                            q, local, stack, loops, cell, root = frames.pop()
+                            q, local, stack, cell, root = frames.pop()
                             stack.append(v)
                         elif op == 24:  # end of each, is_map, if, and on two fields down a leaf that may be absent
-                            for v in loops[-1]:
+                            for v in local[q.loop]:
                                 local[q.slot] = v
                                 meter.left -= q.n
                                 if meter.left < 0:
@@ -328,7 +341,6 @@ class _Interpreter:
                                 q = q.other
                                 break
                             else:
-                                loops.pop()
                                 q = q.next
                         elif op == 25:  # local_get, set, is_missing, if, is_map, if
                             v = local[q.slot]
@@ -342,9 +354,8 @@ class _Interpreter:
                         elif op == 26:  # if
                             q = q.then if (local[q.slot] if q.slot >= 0 else stack.pop()) else q.other
                         else:  # end of each_index, c_charge, if
-                            v = following(loops[-1], done)
+                            v = following(local[q.loop], done)
                             if v is done:
-                                loops.pop()
                                 q = q.next
                             else:
                                 pair = v
@@ -442,14 +453,14 @@ class _Interpreter:
                             stack.append(args)
                             q = q.next
                         else:  # each_index
-                            loops.append(_ENUMERATE(stack.pop()))
+                            local[q.loop] = _ENUMERATE(stack.pop())
                             q = q.then
                     else:
                         if op == 44:  # pop
                             stack.pop()
                             q = q.next
                         elif op == 45:  # end of each, local_get, get …, set, is_map, if, and local_get, leaf, if …
-                            for v in loops[-1]:
+                            for v in local[q.loop]:
                                 local[q.slot] = v
                                 meter.left -= q.n
                                 if meter.left < 0:
@@ -474,7 +485,6 @@ class _Interpreter:
                                     continue
                                 break
                             else:
-                                loops.pop()
                                 q = q.next
                         elif op == 46:  # concat
                             args = stack[-q.n :] if q.n else []
@@ -491,9 +501,8 @@ class _Interpreter:
                             stack.append(q.a())
                             q = q.next
                         elif op == 49:  # end of each
-                            v = following(loops[-1], done)
+                            v = following(local[q.loop], done)
                             if v is done:
-                                loops.pop()
                                 q = q.next
                             else:
                                 local[q.slot] = v
@@ -519,9 +528,8 @@ class _Interpreter:
                                 raise OutOfFuel
                             q = q.next
                         else:  # end of each_index
-                            v = following(loops[-1], done)
+                            v = following(local[q.loop], done)
                             if v is done:
-                                loops.pop()
                                 q = q.next
                             else:
                                 pair = v
@@ -537,14 +545,13 @@ class _Interpreter:
                                 measure(v, meter)
                             meter.charge((len(root) + len(v)) >> CHUNK)
                             frames = frames or []
-                            frames.append((q.next, local, stack, loops, cell, root))
+                            frames.append((q.next, local, stack, cell, root))
                             frame = q.a
                             cell = q.n
                             q = frame.first or frame.lay_out()
                             local = frame.locals.copy()
                             root = {**root, **v}
                             stack = _LOW.copy()
-                            loops = _LOW.copy()
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
@@ -556,13 +563,12 @@ class _Interpreter:
                                 q = q.next
                             else:
                                 frames = frames or []
-                                frames.append((q.next, local, stack, loops, cell, root))
+                                frames.append((q.next, local, stack, cell, root))
                                 frame = q.a
                                 cell = q.n
                                 q = frame.first or frame.lay_out()
                                 local = frame.locals.copy()
                                 stack = _LOW.copy()
-                                loops = _LOW.copy()
                                 meter.left -= frame.cost
                                 if meter.left < 0:
                                     raise OutOfFuel
@@ -575,7 +581,7 @@ class _Interpreter:
                             stack.append(meter.cost > meter.cost_limit)
                             q = q.next
                         elif op == 60:  # await
-                            registers = q.next, local, stack, loops, cell, root, frames, cells
+                            registers = q.next, local, stack, cell, root, frames, cells
                             return _Suspended(HostCall(q.a, stack.pop(), fn.scope), registers)
                         elif op == 61:  # append, pop
                             v = stack.pop()
@@ -584,9 +590,9 @@ class _Interpreter:
                         elif op == 62:  # reset
                             stack.append(cells is not None and cells.pop(q.n, _UNSET) is not _UNSET)
                             q = q.next
-                        else:  # ret out of loops of a function in the place of its call
-                            del loops[-q.n :]
-                            q = q.next
+                        else:  # break or next, with values to drop
+                            del stack[-q.n :]
+                            q = q.then
                     elif op < 72:
                         if op == 64:  # append
                             v = stack.pop()
@@ -594,7 +600,7 @@ class _Interpreter:
                             q = q.next
                         elif op == 65:  # as_list, each
                             v = local[q.slot] if q.slot >= 0 else stack.pop()
-                            loops.append(iter(v if type(v) is list else ()))
+                            local[q.loop] = iter(v if type(v) is list else ())
                             q = q.then
                         elif op == 66:  # absent_null
                             if stack[-1] is missing:
@@ -605,7 +611,7 @@ class _Interpreter:
                             q = q.next
                         elif op == 68:  # call
                             frames = frames or []
-                            frames.append((q.next, local, stack, loops, cell, root))
+                            frames.append((q.next, local, stack, cell, root))
                             frame = q.a
                             cell = q.n
                             q = frame.first or frame.lay_out()
@@ -617,17 +623,15 @@ class _Interpreter:
                             else:
                                 local = frame.locals.copy()
                             stack = _LOW.copy()
-                            loops = _LOW.copy()
                             meter.left -= frame.cost
                             if meter.left < 0:
                                 raise OutOfFuel
                         elif op == 69:  # each
-                            loops.append(iter(stack.pop()))
+                            local[q.loop] = iter(stack.pop())
                             q = q.then
                         elif op == 70:  # end of each_pair
-                            v = following(loops[-1], done)
+                            v = following(local[q.loop], done)
                             if v is done:
-                                loops.pop()
                                 q = q.next
                             else:
                                 pair = v
@@ -637,7 +641,7 @@ class _Interpreter:
                                 if meter.left < 0:
                                     raise OutOfFuel
                         else:  # each_pair
-                            loops.append(iter(pairs(stack.pop(), meter)))
+                            local[q.loop] = iter(pairs(stack.pop(), meter))
                             q = q.then
                     elif op < 80:
                         if op == 72:  # const, equal, if
@@ -683,18 +687,10 @@ class _Interpreter:
                             k = q.key
                             stack.append(v[k] if type(v) is dict and k in v else c_select(v, k))
                             q = q.next
-                        elif op == 81:  # put_key
+                        else:  # put_key
                             v = stack.pop()
                             key = stack.pop()
                             stack[-1][key] = v
                             q = q.next
-                        elif op == 82:  # break
-                            loops.pop()
-                            if q.n:
-                                del stack[-q.n :]
-                            q = q.then
-                        else:  # next, with values to drop
-                            del stack[-q.n :]
-                            q = q.then
         except OutOfFuel:
             return exhausted(fn.result, meter)

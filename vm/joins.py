@@ -97,7 +97,7 @@ _PAIRS: Final[dict[tuple[int, int], tuple[int, str, str]]] = {
     (quads.CONST, quads.RET): (quads.RET_CONST, "", ""),
     (quads.PATH, quads.SET): (quads.PATH_SET, "to", "slot"),
     (quads.PATH, quads.IF_EQUAL_TEXT): (quads.IF_PATH_TEXT, "key", "a"),
-    (quads.AS_LIST, quads.EACH): (quads.EACH_LIST, "", ""),
+    (quads.AS_LIST, quads.EACH): (quads.EACH_LIST, "loop", "loop"),
     (quads.CHARGE, quads.POP): (quads.CHARGE_POP, "", ""),
     (quads.APPEND, quads.POP): (quads.APPEND_POP, "", ""),
 }
@@ -117,7 +117,7 @@ def _pair(step: Step, found: list[Step]) -> None:
     on_stack = behind.op in ON_LOCALS and behind.slot < 0
     match step.op:
         case quads.LOCAL if on_stack:
-            step.to, step.key, step.b = behind.to, behind.key, behind.b
+            step.to, step.key, step.b, step.loop = behind.to, behind.key, behind.b, behind.loop
             _become(step, behind.op, behind)
         case quads.TEE if on_stack and behind.op == quads.IF:
             _become(step, quads.SET_IF, behind)
@@ -244,7 +244,7 @@ def _opened(step: Step) -> None:
         each = each.other
     if step.slot >= 0 and each.op == quads.EACH_LIST and each.slot == step.slot:
         whole = step.twin()
-        step.op, step.then, step.other = quads.LIST_EACH, each.then, quads.made_ready(whole)
+        step.op, step.loop, step.then, step.other = quads.LIST_EACH, each.loop, each.then, quads.made_ready(whole)
 
 
 def _opened_field(step: Step) -> None:
@@ -253,7 +253,7 @@ def _opened_field(step: Step) -> None:
     each = step.other if optional else step.next
     if each.op == quads.LIST_EACH and each.slot == step.to:
         step.op, step.next = quads.FIELD_EACH, step.then if optional else each.other
-        step.then, step.other = each.then, each.other
+        step.loop, step.then, step.other = each.loop, each.then, each.other
 
 
 def _charged(step: Step) -> None:

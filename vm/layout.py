@@ -17,7 +17,6 @@ from vm.quads import (
     APPEND,
     AS_LIST,
     AWAIT,
-    BREAK,
     C_SELECT,
     CALL,
     CELL,
@@ -38,7 +37,6 @@ from vm.quads import (
     INVOKE_2_METER,
     INVOKE_METER,
     JUMP,
-    LEAVE,
     LOCAL,
     LOCAL_GET,
     MAY_GO_TO,
@@ -48,6 +46,7 @@ from vm.quads import (
     ONE,
     ONE_IMM,
     ONE_METER,
+    OPENS,
     PATH,
     POP,
     PUT,
@@ -89,7 +88,6 @@ _LOOP_STARTS: Final = {
     "each_pair": (EACH_PAIR, NEXT_PAIR),
 }
 _OF_LOCALS: Final = frozenset({LOCAL, LOCAL_GET, SET, TEE})
-_OPENS: Final = frozenset({EACH, EACH_INDEX, EACH_PAIR})
 _SHORT: Final = 512
 """Bytes of code, and locals, of what may be put in the place of calls."""
 _LONG: Final = 4096
@@ -105,7 +103,8 @@ def frames_of(
 
     def code(fn: VerifiedFunction) -> tuple[Step, int]:
         if layout is not None:
-            return ready(link(layout(fn, frames).plain())), 0
+            plain = layout(fn, frames)
+            return ready(link(plain.plain())), plain.more
         made = Layout(m, fn, frames)
         return ready(joined(link(made.code()))), made.more
 
@@ -127,8 +126,11 @@ class Layout:
         self.fixes: list[tuple[int, int]] = []
         self.at: list[int] = []
         self.places_calls = False
+        self.loops: dict[int, int] = {}
+        """The locals of iterators, by the number of the loop instruction."""
         self.more = 0
-        """Locals that functions put in the place of their calls have brought."""
+        """Locals beside those of the function: iterators, and what functions put in the place of their calls have
+        brought."""
 
     def plain(self) -> Code:
         """The code as the instructions have it, none made shorter."""
@@ -163,7 +165,9 @@ class Layout:
             self.emit(CONST, _CONSTANTS[name])
             return
         if name in LOOPS:
-            self.emit(_LOOP_STARTS[name][0], to=self.partner[i])
+            self.loops[i] = len(fn.locals) + self.more
+            self.more += 1
+            self.emit(_LOOP_STARTS[name][0], self.loops[i], to=self.partner[i])
             return
         match name:
             case "nop":
@@ -204,10 +208,9 @@ class Layout:
                 self.emit(JUMP, to=self.partner[i] + 1)
             case "end":
                 self.end(i)
-            case "break":
-                self.emit(BREAK, fn.drops[i], to=self.partner[self.partner[i]] + 1)
-            case "next":
-                self.emit(DROP_JUMP if fn.drops[i] else JUMP, fn.drops[i], to=self.partner[self.partner[i]])
+            case "break" | "next":
+                behind = self.partner[self.partner[i]] + (name == "break")
+                self.emit(DROP_JUMP if fn.drops[i] else JUMP, fn.drops[i], to=behind)
             case "ret":
                 self.emit(RET)
             case "call" if self.places_calls and self.fits(m.functions[a]):
@@ -246,7 +249,8 @@ class Layout:
         ins = self.instrs[opener]
         if ins.op.name in LOOPS:
             cost = self.fn.loops[opener]
-            a = (ins.a, cost) if ins.op.name == "each" else (ins.a, ins.b, cost)
+            slots = (ins.a,) if ins.op.name == "each" else (ins.a, ins.b)
+            a = (*slots, self.loops[opener], cost)
             self.emit(_LOOP_STARTS[ins.op.name][1], a, to=opener + 1)
 
     def computing(self, i: int) -> None:
@@ -294,23 +298,15 @@ class Layout:
     def put_in_place(self, callee: VerifiedFunction) -> None:
         """A function without parameters in the place of its call, its locals behind those that are there. Half of the
         time of a short one went into the call, and a rule's proof that it passes is one."""
-        code = Layout(self.m, callee, self.frames).plain()
+        laid = Layout(self.m, callee, self.frames)
+        code = laid.plain()
         self.emit(FUEL, callee.cost)
-        at = [len(self.out)]
-        loops: list[int] = []  # that are open, by place
-        depth = 0
-        for number, *_ in code:
-            loops.append(depth)
-            depth += (number in _OPENS) - (number in MAY_GO_TO)
-            at.append(at[-1] + (2 if number == RET and loops[-1] else 1))
-        for place, quad in enumerate(code):
-            if quad[0] != RET:
-                self.out.append(_moved(quad, len(self.fn.locals) + self.more, at))
-                continue
-            if loops[place]:
-                self.out.append((LEAVE, loops[place], None, None))
-            self.out.append((JUMP, None, at[-1], None))
-        self.more += len(callee.locals)
+        first = len(self.out)
+        at = [first + place for place in range(len(code) + 1)]
+        slots = len(self.fn.locals) + self.more
+        for quad in code:
+            self.out.append((JUMP, None, at[-1], None) if quad[0] == RET else _moved(quad, slots, at))
+        self.more += len(callee.locals) + laid.more
 
 
 def _moved(quad: Quad, slots: int, at: list[int]) -> Quad:
@@ -322,5 +318,5 @@ def _moved(quad: Quad, slots: int, at: list[int]) -> Quad:
         *places, cost = a
         return number, (*(p + slots for p in places), cost), at[b], c
     if number in GOES_TO:
-        return number, a, at[b], c
+        return number, a + slots if number in OPENS else a, at[b], c
     return (number, a, at[b], at[c]) if number == IF else quad

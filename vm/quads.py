@@ -26,21 +26,23 @@ SET_IF, IF_EMPTY, IF_LOCAL_LEAF, EQUAL_SET_IF, TEE_SWITCH, POP_SWITCH, HAS_ROW, 
 FIELD_SET, TWO_METER, ONE_IMM, TEE, IF_LEAF, GET, SELECT, EACH_INDEX = range(36, 44)
 POP, EVERY_LEAVES, CONCAT, MOVE, ZERO, NEXT_ELEMENT, IF_TRUE, CHARGE_POP = range(44, 52)
 AS_LIST, ZERO_METER, FUEL, NEXT_INDEX, SCOPED, CELL, TWO, CHARGE = range(52, 60)
-AWAIT, APPEND_POP, RESET, LEAVE, APPEND, EACH_LIST, ABSENT_NULL, ONE_METER = range(60, 68)
+AWAIT, APPEND_POP, RESET, DROP_JUMP, APPEND, EACH_LIST, ABSENT_NULL, ONE_METER = range(60, 68)
 CALL, EACH, NEXT_PAIR, EACH_PAIR, IF_EQUAL_TEXT, IF_FIELD_LEAF, WALK_SET, EQUAL_TEXT = range(68, 76)
-IF_FALSE, HAS, CHARGE_IF, LOCAL_SELECT, C_SELECT, PUT_KEY, BREAK, DROP_JUMP = range(76, 84)
-IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(84, 92)
+IF_FALSE, HAS, CHARGE_IF, LOCAL_SELECT, C_SELECT, PUT_KEY = range(76, 82)
+IF_MISSING, IF_MAP, IF_LIST, IF_ABSENT, IF_NULL, IF_TEXT, IF_ERR, JUMP = range(82, 90)
 
 SETTLED: Final = -2
 """In place of the number of a cell: the value of the function goes through ``vm.fuel.settle``; -1: it does not."""
 
-GOES_TO: Final = frozenset({JUMP, EACH, EACH_INDEX, EACH_PAIR, BREAK, DROP_JUMP})
+OPENS: Final = frozenset({EACH, EACH_INDEX, EACH_PAIR})
+"""Begin a loop, whose iterator lies in a local of its own."""
+GOES_TO: Final = OPENS | {JUMP, DROP_JUMP}
 """Go on at ``b``."""
 MAY_GO_TO: Final = frozenset({NEXT_ELEMENT, NEXT_INDEX, NEXT_PAIR})
 """Go on at ``b`` or behind."""
 _OF_SLOT: Final = frozenset({LOCAL, SET, TEE})
 _OF_KEY: Final = frozenset({GET, HAS, C_SELECT, PUT})
-_OF_NUMBER: Final = frozenset({FUEL, LEAVE, CHARGE, RESET, BREAK, DROP_JUMP, CONCAT})
+_OF_NUMBER: Final = frozenset({FUEL, CHARGE, RESET, DROP_JUMP, CONCAT})
 HELD_BY: Final[dict[int, frozenset[type]]] = {
     IF_MAP: frozenset({dict}),
     IF_LIST: frozenset({list}),
@@ -59,15 +61,17 @@ _NO_TYPES: Final[dict[type, Step]] = {}
 
 class Step:
     """A quadruple whose parts have names, as far as its number has a use for them; the others are not set or say
-    nothing. ``next`` is the step behind it, ``then`` and ``other`` where it may go to instead: to read an attribute of
-    a slot costs less than to take a quadruple apart, in Python and as machine code."""
+    nothing. ``next`` is the step behind it, ``then`` and ``other`` where it may go to instead, ``loop`` the local with
+    the iterator of the loop that it begins or goes on with: to read an attribute of a slot costs less than to take a
+    quadruple apart, in Python and as machine code."""
 
-    __slots__ = ("a", "b", "key", "keys", "n", "next", "op", "other", "slot", "then", "to", "types")
+    __slots__ = ("a", "b", "key", "keys", "loop", "n", "next", "op", "other", "slot", "then", "to", "types")
 
     def __init__(self, op: int) -> None:
         self.op: int = op
         self.slot: int = -1
         self.to: int = -1
+        self.loop: int = -1
         self.n: int = 0
         self.key: Any = None
         self.keys: tuple[str, ...] = ()
@@ -82,7 +86,7 @@ class Step:
         """Another step that does the same. (``copy`` makes none of a class that is machine code.)"""
         twin = Step(self.op)
         twin.slot, twin.to, twin.n, twin.key, twin.keys = self.slot, self.to, self.n, self.key, self.keys
-        twin.a, twin.b, twin.types = self.a, self.b, self.types
+        twin.a, twin.b, twin.types, twin.loop = self.a, self.b, self.types, self.loop
         twin.next, twin.then, twin.other = self.next, self.then, self.other
         return twin
 
@@ -137,9 +141,11 @@ def _name(step: Step, number: int, a: Any, b: Any, c: Any) -> None:
         case n if n in _OF_NUMBER:
             step.n = a
         case n if n == NEXT_ELEMENT:
-            step.slot, step.n = a
+            step.slot, step.loop, step.n = a
         case n if n in (NEXT_INDEX, NEXT_PAIR):
-            step.slot, step.to, step.n = a
+            step.slot, step.to, step.loop, step.n = a
+        case n if n in OPENS:
+            step.loop = a
         case n if n == LOCAL_GET:
             step.slot, step.key = a, b
         case n if n == PATH:

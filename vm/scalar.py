@@ -128,15 +128,20 @@ def leaf_matcher(p: ScalarPattern) -> Predicate:
 
 
 def _of_text(of_text: TextTest, of_other: Predicate) -> Predicate:
-    """The predicate of a text pattern. Most values are texts, most others truths, whose answers are known before."""
-    on_true, on_false = of_other(True), of_other(False)
+    """The predicate of a text pattern. Most values are texts, most others truths or not there, whose answers are known
+    before."""
+    on_true, on_false, on_null, on_missing = of_other(True), of_other(False), of_other(None), of_other(MISSING)
 
     def holds(value: Value) -> bool:
         if type(value) is str:
             return of_text(value)
         if value is False:
             return on_false
-        return on_true if value is True else of_other(value)
+        if value is True:
+            return on_true
+        if value is MISSING:
+            return on_missing
+        return on_null if value is None else of_other(value)
 
     return holds
 
