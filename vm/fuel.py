@@ -5,6 +5,7 @@ writing as text, sorting keys, intrinsics that say so in their catalogue entry) 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from vm.cel.values import CelMap, Optional
@@ -16,6 +17,11 @@ CHUNK: Final = 6
 MAX_LEVELS: Final = 200
 """How deep the value of a scoped function may be nested: more than any object of Kubernetes, and far from where
 Python's own recursion ends."""
+_MOST_OWED: Final = 1 << 12
+"""Nodes and characters looked at before they are paid."""
+_ANY_DEPTH: Final = 1 << 30
+_CARRY: Final = (1 << CHUNK) - 1
+_MOST_SIZES: Final = 256
 SIZED: Final = frozenset({str, list, dict})
 _HOLD_MORE: Final = frozenset({list, dict, CelMap, Optional})
 LONG: Final = SIZED | {bytes}
@@ -26,66 +32,102 @@ def measure(v: Value, meter: Meter) -> None:
     """Charges for every node and character of a value that the program built: it may hold the same part many times
     over."""
     t = type(v)
-    if t is not list and t is not dict and t is not CelMap and t is not Optional:
-        if t is str or t is bytes:
-            meter.charge(len(v) >> CHUNK)
+    if t is dict:
+        seen = 1 + 2 * len(v)
+        # A scope names its element two or three times (``element``, ``element0``): paid for each time, looked at once.
+        parts: dict[int, tuple[Value, int]] = {}
+        for x in v.values():
+            t = type(x)
+            if t is str or t is bytes:
+                seen += len(x)
+            elif t in _HOLD_MORE:
+                parts[id(x)] = (x, parts[id(x)][1] + 1 if id(x) in parts else 1)
+        for x, times in parts.values():
+            seen = _part(x, times, seen, meter)
+    elif t in _HOLD_MORE:
+        _parts(v, 1, 1, _ANY_DEPTH, meter)
         return
-    stack = [v]
-    seen = 0
-    while stack:
-        x = stack.pop()
-        t = type(x)
-        if t is str or t is bytes:
-            seen += len(x)
-        elif t is list:
-            stack.extend(x)
-        elif t is dict:
-            stack.extend(x.values())
-            seen += len(x)
-        elif t is CelMap:
-            stack.extend(v for _, v in x.entries.values())
-            seen += len(x.entries)
-        elif t is Optional:
-            stack.append(x.value)
-        seen += 1
-        if seen >> CHUNK:
-            meter.charge(seen >> CHUNK)
-            seen &= (1 << CHUNK) - 1
+    else:
+        seen = len(v) if t is str or t is bytes else 0
+    if seen >> CHUNK:
+        meter.charge(seen >> CHUNK)
 
 
 def settle(v: Value, meter: Meter) -> Value:
     """The value of a scoped function: charged like what the host answers, so that a loop may hand it to its next round;
     an ``Err`` for one that has grown too deep, as each round may put something around it."""
-    level = [v]
-    for _ in range(MAX_LEVELS):
-        seen = len(level)
+    t = type(v)
+    if t in _HOLD_MORE:
+        if _parts(v, 1, 1, MAX_LEVELS, meter) < 0:
+            return Err("loop", f"a value is nested more than {MAX_LEVELS} deep")
+    elif (t is str or t is bytes) and len(v) >> CHUNK:
+        meter.charge(len(v) >> CHUNK)
+    return v
+
+
+def _part(v: Value, times: int, seen: int, meter: Meter) -> int:
+    """What ``seen`` comes to with ``times`` a container, without what is paid. The rules of a request put the same
+    parts of its object into their scopes: each is looked at once. Nothing that has been put into a scope is changed
+    any more (``vm.flow``)."""
+    known = meter.sizes.get(id(v))
+    if known is None:
+        size = _parts(v, times, seen, _ANY_DEPTH, meter)
+        if len(meter.sizes) < _MOST_SIZES:
+            meter.sizes[id(v)] = (size, v)  # held, so that no other value takes its place
+        return seen + size * times & _CARRY
+    seen += known[0] * times
+    if seen >> CHUNK:
+        meter.charge(seen >> CHUNK)
+    return seen & _CARRY
+
+
+def _parts(v: Value, times: int, seen: int, levels: int, meter: Meter) -> int:
+    """How many nodes and characters a container holds, itself left out; -1 when containers are nested more than
+    ``levels`` deep. Charges for ``times`` that number, and for ``seen`` of before, in whole units.
+
+    Goes through what is below a level when enough of it came together, and on with the level then: a list may hold a
+    large one a thousand times, and all that they hold would not be paid before it is gathered."""
+    begun: list[tuple[Iterator[Value], int]] = [(iter([v]), 1)]
+    size = paid = 0
+    while begun:
+        level, depth = begun[-1]
         below: list[Value] = []
+        found = 0
         for x in level:
             t = type(x)
             if t is dict:
                 inner = x.values()
+                found += 2 * len(x)
             elif t is list:
                 inner = x
+                found += len(x)
             elif t is CelMap:
-                inner = [v for _, v in x.entries.values()]
-            elif t is Optional:
-                inner = [x.value]
+                inner = [y for _, y in x.entries.values()]
+                found += 2 * len(inner)
             else:
-                seen += len(x) if t in LONG else 0
-                continue
-            seen += len(inner)
+                inner = [x.value]
+                found += 1
             # Most of what an object holds are texts and numbers, which need no look of their own.
             for y in inner:
                 t = type(y)
                 if t is str or t is bytes:
-                    seen += len(y)
+                    found += len(y)
                 elif t in _HOLD_MORE:
                     below.append(y)
-        meter.charge(seen >> CHUNK)
-        if not below:
-            return v
-        level = below
-    return Err("loop", f"a value is nested more than {MAX_LEVELS} deep")
+            if found > _MOST_OWED:
+                break
+        else:
+            begun.pop()
+        size += found
+        units = seen + size * times >> CHUNK
+        if units > paid:
+            meter.charge(units - paid)
+            paid = units
+        if below:
+            if depth == levels:
+                return -1
+            begun.append((iter(below), depth + 1))
+    return size
 
 
 def charge_operands(sized: tuple[int, ...], measured: tuple[int, ...], args: list[Value], meter: Meter) -> None:

@@ -93,6 +93,7 @@ class Meter:
         "left",
         "limit",
         "noted",
+        "sizes",
         "spent",
     )
 
@@ -119,6 +120,8 @@ class Meter:
         """What draws for ``random``: a ``random.Random``, made at the first call unless a seeded one is put here."""
         self.noted: tuple[str, dict[str, str]] | None = None
         """The rule that last had properties for reports, and these properties."""
+        self.sizes: dict[int, tuple[int, Value]] = {}
+        """What containers hold that went into a scope, by identity, each with the container (``vm.fuel``)."""
 
     def begin(self) -> None:
         """A rule begins: it has all the fuel, no context yet, and nothing noted for its report."""
