@@ -207,6 +207,12 @@ class PolicySet:
         """A set that has nothing to say: what the webhook answers from before its first policy."""
         return cls((), tier="2", mismatches=Mismatches(), digests=())
 
+    @property
+    def cluster_wide(self) -> bool:
+        """Whether no policy is of a namespace, so that a request's namespace decides nothing on which rules it
+        reaches."""
+        return not self._index.namespaces
+
     def idle_exemptions(self) -> list[str]:
         """The exceptions, as ``namespace/name``, that name no rule of the set."""
         return [

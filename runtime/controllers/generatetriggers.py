@@ -116,6 +116,10 @@ def as_it_was(request: Request) -> Request:
     return replace(before, operation=request.operation, old=request.old, root=root)
 
 
+MARKS: Final = (MANAGED_BY.encode(), CLONE_SOURCE.encode())
+"""One of these is in the bytes of the objects of a request of which :func:`may_have_others` holds."""
+
+
 def may_have_others(request: Request) -> bool:
     """Whether :func:`other_events` may have something to do, whatever the objects of the request are."""
     if request.operation not in ("UPDATE", "DELETE") or type(request.old) is not dict:

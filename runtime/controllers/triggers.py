@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from runtime.controllers.backgroundrequests import evaluated
-from runtime.controllers.generatetriggers import generated_rules, may_have_others, other_events
+from runtime.controllers.generatetriggers import MARKS, generated_rules, may_have_others, other_events
 from runtime.controllers.installation import Installation
 from runtime.controllers.mutation import KIND as MUTATE_EXISTING
 from runtime.controllers.mutation import mutating_rules
@@ -44,7 +44,7 @@ class Triggers:
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
-        installation.live.hooks.append(Hook(self.hook, self.wanted))
+        installation.live.hooks.append(Hook(self.hook, self.wanted, looks))
 
     async def run(self) -> None:
         """Until cancelled: all is done in the hook."""
@@ -108,3 +108,9 @@ class Triggers:
             for plan in plans
             if not own or plan.meta.get("skipBackgroundRequests") is False
         ]
+
+
+def looks(found: Candidates, raw: bytes) -> bool:
+    """Whether something may follow from what the objects of a request hold, by the rules that it reaches and by the
+    bytes of the objects."""
+    return bool(found.background) or any(mark in raw for mark in MARKS)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Final, TypeAlias
 
+import orjson
 from aiohttp import web
 
 from runtime.config import Settings
@@ -27,6 +28,7 @@ from runtime.request import Request
 from runtime.webhook import admission
 from runtime.webhook.admission import Answer, Verdict
 from runtime.webhook.connection import Later, Quick
+from runtime.webhook.envelope import Envelopes
 from runtime.webhook.live import ALL, Judged, Live
 from runtime.webhook.routing import Handler, Place, Routes
 
@@ -101,6 +103,7 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
     """The handler of a request, and what it comes to once the body is there: an answer, unless the cluster must be
     asked, or something must be written down before the answer goes out."""
     shadow, validates = settings.shadow, what == "validate"
+    envelopes = Envelopes()
 
     def quick(body: bytes, place: Place, began: float) -> Answer | Later:
         seconds = admission.timeout_seconds(place.timeout)
@@ -112,6 +115,8 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
         deadline = began + seconds * (1 - admission.MARGIN)
         scope = _scope(place.names)
         judged: Judged | None = None
+        # Where whole requests go to the log, all of them is looked at.
+        read = orjson.loads if settings.dump_payload else partial(envelopes.opened, partial(live.looks, what, scope))
 
         def evaluate(request: Request) -> Verdict:
             nonlocal judged
@@ -125,11 +130,11 @@ def _admission_handlers(live: Live, what: What, settings: Settings) -> tuple[Han
             )
 
         def attempt(table: Table) -> Answer:
-            return admission.answer(body, partial(live.decode, host=table), evaluate)
+            return admission.answer(body, partial(live.decode, host=table), evaluate, read)
 
         ask = live.ask
         if ask is None:
-            answer = admission.answer(body, live.decode, evaluate)
+            answer = admission.answer(body, live.decode, evaluate, read)
         else:
             table = Table()
             try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 NAMESPACE_CONTROLLER: Final = "system:serviceaccount:kube-system:namespace-controller"
+_MANAGED: Final = MANAGED_BY.encode()
 PROTECTED: Final = "A kyverno managed resource can only be modified by kyverno"
 """Kyverno's own words, which people look for."""
 
@@ -46,6 +47,10 @@ class Entry:
         if is_own(request):
             return _ADMITTED
         return self._protection(request) if self._protects else None
+
+    def looks(self, raw: bytes) -> bool:
+        """Whether a decision may depend on the objects of a request, by their bytes."""
+        return self._protects and _MANAGED in raw
 
     def _protection(self, request: Request) -> Decision | None:
         user = str((request.root["request"].get("userInfo") or {}).get("username") or "")

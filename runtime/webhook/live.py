@@ -18,7 +18,7 @@ from runtime.decision import Decision, decide, forget_policies
 from runtime.engine import DeadlinePassed, Engine, EngineResponse, What
 from runtime.host import KEY as HOST
 from runtime.host import NAMESPACE_CALL, SERVICES, Ask, Host, Table
-from runtime.policyset import PolicySet
+from runtime.policyset import Candidates, PolicySet
 from runtime.request import KindOf, Request
 from runtime.webhook.entry import Entry
 from vm.host import HostCall
@@ -80,10 +80,13 @@ Observer = Callable[[Judged, float], None]
 @dataclass(frozen=True, slots=True)
 class Hook:
     """What must be durable before the answer is sent: ``run`` writes it, never raises, and is cut off at the deadline.
-    ``wanted`` says at once whether there may be something to write, whatever the request holds."""
+    ``wanted`` says at once whether there may be something to write, whatever the request holds; ``looks`` whether it
+    looks at the objects of a request to say so, by the rules that the request reaches and by the bytes of the objects.
+    """
 
     run: Callable[[Judged], Awaitable[None]]
     wanted: Callable[[Judged], bool] = lambda judged: True
+    looks: Callable[[Candidates, bytes], bool] = lambda found, raw: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,33 @@ class Live:
     def ready(self) -> bool:
         """Whether requests can be answered: policies are loaded."""
         return self.snapshot is not None
+
+    def looks(self, what: What, scope: str, asked: Mapping[str, Any], raw: bytes) -> bool:
+        """Whether anybody looks at the objects of a request: a rule, a hook, the filters at the entry. ``asked`` is the
+        request without them, ``raw`` their bytes. What is told by the whole review alone is looked at."""
+        kind, snapshot = asked.get("kind"), self.snapshot
+        if snapshot is None or type(kind) is not dict or asked.get("subResource"):
+            return True
+        policies = snapshot.engine(scope).policies
+        namespace = asked.get("namespace", "")
+        place: tuple[Any, ...] = (
+            kind.get("group"),
+            kind.get("version"),
+            kind.get("kind"),
+            "",
+            asked.get("operation"),
+            namespace,
+        )
+        # Where a request does not name its namespace, its object may (no API server's request).
+        if not (namespace or policies.cluster_wide) or any(type(part) is not str for part in place):
+            return True
+        found = policies.candidates(*place)
+        of_admission = found.admitted or found
+        return (
+            bool(of_admission.validate if what == "validate" else of_admission.mutate)
+            or self.entry.looks(raw)
+            or (what == "validate" and any(hook.looks(found, raw) for hook in self.hooks))
+        )
 
     def decode(self, review: dict[str, Any], host: Host | None = None) -> Request:
         """The request of a review with what this process knows of its namespace and user. Raises ``RequestError``, and
